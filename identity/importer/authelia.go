@@ -18,22 +18,12 @@ type autheliaReader struct {
 	left []*yaml.Node // names and users, by turns
 }
 
-// maxYAML is the size of a file that is read as a whole.
-const maxYAML = 64 << 20
-
 func newAuthelia(r io.Reader) (*autheliaReader, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxYAML+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxYAML {
-		return nil, fmt.Errorf("the file has more than %d MiB", maxYAML>>20)
-	}
 	var file struct {
 		Users yaml.Node `yaml:"users"`
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		return nil, fmt.Errorf("the file is not YAML: %w", err)
+	if err := readYAML(r, &file); err != nil {
+		return nil, err
 	}
 	if file.Users.Kind != yaml.MappingNode {
 		return nil, errors.New("the file has no users: want Authelia's users_database.yml")

@@ -44,18 +44,11 @@ type authentikUser struct {
 }
 
 func newAuthentik(r io.Reader) (*authentikReader, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxYAML+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxYAML {
-		return nil, fmt.Errorf("the file has more than %d MiB", maxYAML>>20)
-	}
 	var file struct {
 		Entries []yaml.Node `yaml:"entries"`
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		return nil, fmt.Errorf("the file is not YAML: %w", err)
+	if err := readYAML(r, &file); err != nil {
+		return nil, err
 	}
 	if len(file.Entries) == 0 {
 		return nil, errors.New("the file is not a blueprint of authentik (ak export_blueprint): it has no entries")

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -15,19 +14,12 @@ import (
 type dexReader struct{ left []*yaml.Node }
 
 func newDex(r io.Reader) (*dexReader, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxYAML+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxYAML {
-		return nil, fmt.Errorf("the file has more than %d MiB", maxYAML>>20)
-	}
 	var file struct {
 		Issuer    string    `yaml:"issuer"`
 		Passwords yaml.Node `yaml:"staticPasswords"`
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		return nil, fmt.Errorf("the file is not YAML: %w", err)
+	if err := readYAML(r, &file); err != nil {
+		return nil, err
 	}
 	if file.Issuer == "" || file.Passwords.Kind != 0 && file.Passwords.Kind != yaml.SequenceNode {
 		return nil, errors.New("the file is not Dex's configuration: it has an issuer, and may have staticPasswords")

@@ -130,6 +130,23 @@ func New(r io.Reader, format string) (Reader, error) {
 		Keycloak, Authelia, Authentik, Dex, Auth0)
 }
 
+// maxYAML is the size of a file that is read as a whole.
+const maxYAML = 64 << 20
+
+func readYAML(r io.Reader, into any) error {
+	raw, err := io.ReadAll(io.LimitReader(r, maxYAML+1))
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxYAML {
+		return fmt.Errorf("the file has more than %d MiB", maxYAML>>20)
+	}
+	if err := yaml.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the file is not YAML: %w", err)
+	}
+	return nil
+}
+
 // maxRecord is the size in bytes of one person in a file.
 const maxRecord = 256 << 10
 
