@@ -46,7 +46,7 @@ type Env struct {
 type Key struct {
 	Name        string
 	Certificate *x509.Certificate // nil if the key pair has no certificate
-	Signer      crypto.Signer     // never nil; RSA keys are also crypto.Decrypters
+	Signer      crypto.Signer     // never nil; the keys that decrypt are *rsa.PrivateKey
 	// Beside are the keys that are published next to this one, and decrypt: those that take its place soon, and the
 	// former ones.
 	Beside []*Key

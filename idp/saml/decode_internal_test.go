@@ -272,7 +272,8 @@ func manyNames(n int) string {
 }
 
 // TestLibraryUse holds how much of the library there is: schema types, which carry no clock, no random source and no
-// judgement, in the files that write messages and metadata and in the one that reads metadata. Text is decoded nowhere.
+// judgement, in the files that write messages and metadata and in the one that reads metadata, and decryption. Text is
+// decoded nowhere.
 func TestLibraryUse(t *testing.T) {
 	t.Parallel()
 	const library = "github.com/crewjam/saml"
@@ -294,6 +295,7 @@ func TestLibraryUse(t *testing.T) {
 			"LocalizedName", "NameIDFormat", "RequestedAttribute", "SOAPBinding", "SPSSODescriptor", "X509Certificate", "X509Data",
 		},
 	}
+	ciphers := map[string][]string{"decrypt.go": {"Decrypt"}}
 	decoders := map[string][]string{
 		"decode.go":     {"Attr", "CharData", "Name", "NewTokenDecoder", "StartElement", "Token"},
 		"spmetadata.go": {"Marshal"},
@@ -319,10 +321,13 @@ func TestLibraryUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range file.Imports {
-			if path := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(path, library+"/") || path == library &&
-				(i.Name == nil || i.Name.Name != "schema") {
-				t.Errorf("%s imports %s, want %s alone, as schema", name, path, library)
+			if path := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(path, library+"/") && path != library+"/xmlenc" ||
+				path == library && (i.Name == nil || i.Name.Name != "schema") {
+				t.Errorf("%s imports %s, want %s, as schema, and its xmlenc alone", name, path, library)
 			}
+		}
+		if got := selected(file, "xmlenc"); !slices.Equal(got, ciphers[name]) {
+			t.Errorf("%s uses %q of the library's xmlenc, want %q", name, got, ciphers[name])
 		}
 		if got := selected(file, "schema"); !slices.Equal(got, uses[name]) {
 			t.Errorf("%s uses %q of the library, want %q", name, got, uses[name])

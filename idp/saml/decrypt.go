@@ -2,16 +2,13 @@ package saml
 
 import (
 	"context"
-	"crypto"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rsa"
-	_ "crypto/sha1" //nolint:gosec // the usual digest of RSA-OAEP, which needs no collision resistance
-	_ "crypto/sha256"
-	_ "crypto/sha512"
+	"encoding/base64"
 	"errors"
 	"slices"
-	"strings"
+
+	"github.com/beevik/etree"
+	"github.com/crewjam/saml/xmlenc"
 
 	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
@@ -23,33 +20,14 @@ const maxWrapped = 6
 // errDecrypt is the only error that callers see, whichever step has failed.
 var errDecrypt = errors.New("it does not decrypt")
 
-// contentAlgorithm describes how the content is encrypted: with AES and a key of size bytes.
-type contentAlgorithm struct {
-	size          int
-	authenticated bool
-}
-
-var contentAlgorithms = map[string]contentAlgorithm{
-	nsXenc + "aes128-cbc":   {16, false},
-	nsXenc + "aes192-cbc":   {24, false},
-	nsXenc + "aes256-cbc":   {32, false},
-	nsXenc11 + "aes128-gcm": {16, true},
-	nsXenc11 + "aes192-gcm": {24, true},
-	nsXenc11 + "aes256-gcm": {32, true},
-}
-
-var oaepHashes = map[string]crypto.Hash{
-	nsDsig + "sha1":   crypto.SHA1,
-	nsXenc + "sha256": crypto.SHA256,
-	"http://www.w3.org/2001/04/xmldsig-more#sha384": crypto.SHA384,
-	nsXenc + "sha512": crypto.SHA512,
-}
-
-var maskHashes = map[string]crypto.Hash{
-	nsXenc11 + "mgf1sha1":   crypto.SHA1,
-	nsXenc11 + "mgf1sha256": crypto.SHA256,
-	nsXenc11 + "mgf1sha384": crypto.SHA384,
-	nsXenc11 + "mgf1sha512": crypto.SHA512,
+// authenticated says of each accepted algorithm for content whether it detects changes.
+var authenticated = map[string]bool{
+	nsXenc + "aes128-cbc":   false,
+	nsXenc + "aes192-cbc":   false,
+	nsXenc + "aes256-cbc":   false,
+	nsXenc11 + "aes128-gcm": true,
+	nsXenc11 + "aes192-gcm": true,
+	nsXenc11 + "aes256-gcm": true,
 }
 
 // decrypt opens an EncryptedAssertion or EncryptedID and returns the element in it, which must be space:name. If the
@@ -63,11 +41,11 @@ func (v *verifier) decrypt(ctx context.Context, n *node, ids map[string]bool, sp
 	if err != nil {
 		return nil, err
 	}
-	algorithm, err := contentAlgorithmOf(data)
+	method, _, err := contentAlgorithm(data)
 	if err != nil {
 		return nil, err
 	}
-	content, err := cipherValue(data)
+	content, err := forLibrary(data, method)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +63,7 @@ func (v *verifier) decrypt(ctx context.Context, n *node, ids map[string]bool, sp
 			if tries++; tries > maxWrapped {
 				return nil, errDecrypt
 			}
-			plain, err := open(w, k, algorithm, content)
+			plain, err := open(w.el, content, k)
 			if err != nil {
 				continue
 			}
@@ -107,9 +85,8 @@ func (e *unknownError) Unwrap() error { return e.cause }
 
 // wrappedKey is an xenc:EncryptedKey.
 type wrappedKey struct {
-	options   rsa.OAEPOptions
-	recipient string // whom the sender has wrapped it for. Empty: not said
-	value     []byte
+	el        *etree.Element // for the library
+	recipient string         // whom the sender has wrapped it for. Empty: not said
 }
 
 // encryptedParts finds the content and its encrypted keys, which are in its KeyInfo or next to it.
@@ -172,44 +149,26 @@ func newWrappedKey(n *node) (w wrappedKey, err error) {
 	if algorithm != nsXenc+"rsa-oaep-mgf1p" && algorithm != nsXenc11+"rsa-oaep" {
 		return w, errors.New("its key is encrypted with an algorithm that is not accepted")
 	}
-	w.options.Hash, w.options.MGFHash = crypto.SHA1, crypto.SHA1 // XML Encryption 1.1, 5.5.2: defaults
-	digest, err := method.Child(nsDsig, "DigestMethod")
-	if err != nil {
-		return w, err
-	}
-	if digest != nil {
-		w.options.Hash = oaepHashes[digest.Attrs["Algorithm"]]
-	}
-	mask, err := method.Child(nsXenc11, "MGF")
-	if err != nil {
-		return w, err
-	}
-	if mask != nil {
-		w.options.MGFHash = maskHashes[mask.Attrs["Algorithm"]]
-	}
-	if w.options.Hash == 0 || w.options.MGFHash == 0 || mask != nil && strings.HasSuffix(algorithm, "mgf1p") {
-		return w, errors.New("its key is encrypted with a digest that is not accepted")
-	}
 	w.recipient = n.Attrs["Recipient"]
-	w.value, err = cipherValue(n)
+	w.el, err = forLibrary(n, method)
 	return w, err
 }
 
-func contentAlgorithmOf(data *node) (contentAlgorithm, error) {
-	method, err := data.One(nsXenc, "EncryptionMethod")
-	if err != nil {
-		return contentAlgorithm{}, err
+// contentAlgorithm returns the EncryptionMethod of the content, and whether its algorithm detects changes.
+func contentAlgorithm(data *node) (method *node, isAuthenticated bool, err error) {
+	if method, err = data.One(nsXenc, "EncryptionMethod"); err != nil {
+		return nil, false, err
 	}
-	a, ok := contentAlgorithms[method.Attrs["Algorithm"]]
+	isAuthenticated, ok := authenticated[method.Attrs["Algorithm"]]
 	if !ok || len(method.Children(nsXenc, "KeySize")) != len(method.Elements) {
-		return a, errors.New("it is encrypted with an algorithm that is not accepted")
+		return nil, false, errors.New("it is encrypted with an algorithm that is not accepted")
 	}
-	return a, nil
+	return method, isAuthenticated, nil
 }
 
-// cipherValue returns the octets of CipherData. A CipherReference is refused, because we would have to fetch the
-// content.
-func cipherValue(n *node) ([]byte, error) {
+// forLibrary returns EncryptedData or an EncryptedKey for the library, made only of what was looked at: it reads names
+// and attributes in any namespace. A CipherReference is refused, because we would have to fetch the content.
+func forLibrary(n, method *node) (*etree.Element, error) {
 	data, err := n.One(nsXenc, "CipherData")
 	if err != nil {
 		return nil, err
@@ -225,52 +184,25 @@ func cipherValue(n *node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeBase64(text)
-}
-
-// open decrypts the content key in w with key, and the content with the content key.
-func open(w wrappedKey, key crypto.Decrypter, a contentAlgorithm, content []byte) ([]byte, error) {
-	public, ok := key.Public().(*rsa.PublicKey)
-	if !ok || len(w.value) != public.Size() {
-		return nil, errDecrypt
-	}
-	secret, err := key.Decrypt(nil, w.value, &w.options)
-	if err != nil || len(secret) != a.size {
-		return nil, errDecrypt
-	}
-	block, err := aes.NewCipher(secret)
+	octets, err := decodeBase64(text)
 	if err != nil {
-		return nil, errDecrypt
+		return nil, err
 	}
-	if a.authenticated {
-		return openGCM(block, content)
+	el := etree.NewElement(n.Local)
+	by := el.CreateElement(method.Local)
+	by.CreateAttr("Algorithm", method.Attrs["Algorithm"])
+	for _, c := range method.Elements {
+		by.CreateElement(c.Local).CreateAttr("Algorithm", c.Attrs["Algorithm"])
 	}
-	return openCBC(block, content)
+	el.CreateElement(data.Local).CreateElement(value.Local).SetText(base64.StdEncoding.EncodeToString(octets))
+	return el, nil
 }
 
-func openGCM(block cipher.Block, content []byte) ([]byte, error) {
-	gcm, err := cipher.NewGCM(block)
-	if err != nil || len(content) < gcm.NonceSize()+gcm.Overhead() {
-		return nil, errDecrypt
-	}
-	nonce, sealed := content[:gcm.NonceSize()], content[gcm.NonceSize():]
-	plain, err := gcm.Open(nil, nonce, sealed, nil)
+// open decrypts the content key in wrapped with key, and the content with the content key.
+func open(wrapped, content *etree.Element, key *rsa.PrivateKey) ([]byte, error) {
+	secret, err := xmlenc.Decrypt(key, wrapped)
 	if err != nil {
-		return nil, errDecrypt
+		return nil, err
 	}
-	return plain, nil
-}
-
-// openCBC removes the padding by its last byte. (XML Encryption 1.1, 5.2.1)
-func openCBC(block cipher.Block, content []byte) ([]byte, error) {
-	if len(content) < 2*aes.BlockSize || len(content)%aes.BlockSize != 0 {
-		return nil, errDecrypt
-	}
-	plain := make([]byte, len(content)-aes.BlockSize)
-	cipher.NewCBCDecrypter(block, content[:aes.BlockSize]).CryptBlocks(plain, content[aes.BlockSize:])
-	padding := int(plain[len(plain)-1])
-	if padding < 1 || padding > aes.BlockSize {
-		return nil, errDecrypt
-	}
-	return plain[:len(plain)-padding], nil
+	return xmlenc.Decrypt(secret, content)
 }

@@ -47,8 +47,8 @@ func isMalleable(n *node) bool {
 	if err != nil {
 		return false
 	}
-	a, err := contentAlgorithmOf(data)
-	return err == nil && !a.authenticated
+	_, isAuthenticated, err := contentAlgorithm(data)
+	return err == nil && !isAuthenticated
 }
 
 // alike returns one error for all failures of an encrypted assertion before its signature is verified, except those on

@@ -10,7 +10,7 @@ package saml
 import (
 	"cmp"
 	"context"
-	"crypto"
+	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -240,15 +240,15 @@ func (p *Provider) signer(ctx context.Context) (*idp.Key, error) {
 	return key, err
 }
 
-func (p *Provider) decrypters(ctx context.Context) ([]crypto.Decrypter, error) {
-	var keys []crypto.Decrypter
+func (p *Provider) decrypters(ctx context.Context) ([]*rsa.PrivateKey, error) {
+	var keys []*rsa.PrivateKey
 	for _, name := range names(p.cfg.Decrypt) {
 		pair, err := p.env.KeyPair(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		for _, key := range pair.All() {
-			d, ok := key.Signer.(crypto.Decrypter)
+			d, ok := key.Signer.(*rsa.PrivateKey)
 			if !ok {
 				return nil, fmt.Errorf("the key pair %q cannot decrypt", name)
 			}

@@ -2,7 +2,7 @@ package saml
 
 import (
 	"context"
-	"crypto"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -30,7 +30,7 @@ type verifier struct {
 	// once marks an identifier as used until the given time. It is idp.Env.Once.
 	once func(ctx context.Context, key string, until time.Time) error
 	// keys returns the keys for decryption, the current one first. nil: encrypted content is refused.
-	keys func(ctx context.Context) ([]crypto.Decrypter, error)
+	keys func(ctx context.Context) ([]*rsa.PrivateKey, error)
 	// pause waits for evenly. Outside tests it is pause.
 	pause func(ctx context.Context, d time.Duration)
 }

@@ -96,7 +96,7 @@ func (w *Writer) Respond(a Answer) (*idp.Next, error) {
 		return nil, err
 	}
 	if to := a.Metadata.encryption(w.Now()); to != nil && !a.Plain {
-		if assertion, err = w.encrypt(assertion, to, a.Metadata.Methods); err != nil {
+		if assertion, err = encrypt(assertion, to, a.Metadata.Methods); err != nil {
 			return nil, err
 		}
 	}
