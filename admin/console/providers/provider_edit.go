@@ -25,6 +25,16 @@ var (
 	fixedMembers = []string{"id", "type", "enabled", "removable"}
 	// ownMembers are those that mean something where people sign in with a password that is kept here.
 	ownMembers = []string{"name", "auto_activation_enabled", "custom_attribute_fields"}
+	// parts are the parts of the form. How to reach a provider stands before what happens to people who come from it.
+	parts = []members.Group{
+		{Fields: []string{"name", "saml_attributes."}},
+		{},
+		{Fields: []string{
+			"administrators_enabled", "auto_", "synchronise_attributes", "migration_", "force_", "authentication_level",
+			"identity_assurance_level",
+		}},
+		{Name: "details", Fields: []string{"attribute_mappings", "custom_attribute_", "excluded_unmapped_attributes"}},
+	}
 )
 
 // editable reports whether a method is one of the settings, Gatehouse's own among them.
@@ -68,6 +78,7 @@ func askEditProvider(v *layout.Visit) (layout.Question, error) {
 	}
 	sent := in.Get("seen")
 	q.Fields, q.Parts = formOf(m, in).Again(reflect.ValueOf(m.WithAttributes()).Elem(), sent != "" && sent != mark)
+	members.Grouped(parts, q.Fields)
 	return q, nil
 }
 

@@ -1,56 +1,52 @@
 package settingspages
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
+	"github.com/gatehouse-id/gatehouse/admin/console/members"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// group is a part of a form: its name in messages, and the beginnings of its members.
-type group struct {
-	name    string
-	members []string
+// groups are the parts of long forms, by their units.
+var groups = map[string][]members.Group{
+	"features": {
+		{Name: "sign_in", Fields: []string{
+			"features.login_", "features.password_reset_", "features.app_passwords_", "features.mobile_authentication_",
+			"features.cookie_based_", "features.automated_external_", "features.bind_multiple_",
+		}},
+		{Name: "sign_up", Fields: []string{
+			"features.sign_up_", "features.accepting_invitation_", "features.allow_sign_up_", "features.invitation_verification_",
+			"features.custom_email_", "features.post_login_extra_",
+		}},
+		{Name: "activation", Fields: []string{"features.person_activation."}},
+		{Name: "factors", Fields: []string{
+			"features.google_authenticator_", "features.pin_", "features.externally_delivered_code_", "features.step_up_",
+		}},
+		{Name: "phone", Fields: []string{"features.sms_", "features.username_reminder_", "features.mobile_number_"}},
+		{Name: "migration", Fields: []string{
+			"features.migration_", "features.person_identifier_", "features.unauthenticated_migration_",
+		}},
+		{Name: "tokens", Fields: []string{"features.action_token."}},
+		{Name: "systems"},
+	},
+	"organisations": {
+		{},
+		{Name: "attributes", Fields: []string{
+			"entry.user_profile_attributes.", "entry.custom_attribute_mappings.", "entry.identity_attributes",
+		}},
+	},
 }
 
-// groups are the parts of the form of the unit features, which is long: what is in none
-// of them is in the last one.
-var groups = []group{
-	{"sign_in", []string{
-		"login_", "password_reset_", "app_passwords_", "mobile_authentication_", "cookie_based_", "automated_external_", "bind_multiple_",
-	}},
-	{"sign_up", []string{
-		"sign_up_", "accepting_invitation_", "allow_sign_up_", "invitation_verification_", "custom_email_", "post_login_extra_",
-	}},
-	{"activation", []string{"person_activation."}},
-	{"factors", []string{"google_authenticator_", "pin_", "externally_delivered_code_", "step_up_"}},
-	{"phone", []string{"sms_", "username_reminder_", "mobile_number_"}},
-	{"migration", []string{"migration_", "person_identifier_", "unauthenticated_migration_"}},
-	{"tokens", []string{"action_token."}},
-	{"systems", nil},
-}
-
-func groupOf(path string) int {
-	i := slices.IndexFunc(groups, func(g group) bool {
-		return slices.ContainsFunc(g.members, func(begin string) bool { return strings.HasPrefix(path, "features."+begin) })
-	})
-	if i < 0 {
-		return len(groups) - 1
-	}
-	return i
-}
-
-// grouped puts the fields of a long unit into groups.
+// grouped puts the fields of a long form into groups, and marks those whose value is not the default.
 func grouped(u *settings.UnitState, fields []web.Field) {
-	if u.Name != "features" {
+	list := groups[u.Name]
+	if list == nil {
 		return
 	}
-	slices.SortStableFunc(fields, func(a, b web.Field) int { return cmp.Compare(groupOf(a.Name), groupOf(b.Name)) })
+	members.Grouped(list, fields)
 	for i := range fields {
 		f := &fields[i]
-		f.Group = "console.group." + groups[groupOf(f.Name)].name
 		f.Differs = slices.ContainsFunc(u.Members, func(m settings.Member) bool { return m.Path == f.Name && m.Value != m.Standard })
 	}
 }
