@@ -18,8 +18,7 @@ type shape struct {
 
 // shapes is all that is read from the metadata of a provider. Other roles, extensions, contacts and services are left
 // out, so a mistake in them does not make the metadata unusable. Lifetimes (validUntil, cacheDuration) are left out
-// too: the library takes an empty time for no limit, and long durations overflow in it. (*idpMetadata).validity reads
-// them.
+// too: the library takes an empty time for no limit, and a negative duration. (*idpMetadata).validity reads them.
 var shapes = map[string]shape{
 	"EntityDescriptor": {nsMetadata, map[string]func(string) string{"entityID": verbatim}, []string{"IDPSSODescriptor"}},
 	"IDPSSODescriptor": {

@@ -237,8 +237,8 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 		"CDATA": root("<![CDATA[x]]>"), "an instruction": root("<?x y?>"),
 		"another encoding": `<?xml version="1.0" encoding="ISO-8859-1"?>` + good,
 	} { // legal in metadata
-		if _, err := readMetadata(strings.NewReader(raw), "", nil, start, spy); err != nil || calls != 2 {
-			t.Errorf("%s: readMetadata = %v after %d elements, want the entity and its role", name, err, calls)
+		if _, err := readMetadata(strings.NewReader(raw), "", nil, start, spy); err != nil || calls != 1 {
+			t.Errorf("%s: readMetadata = %v after %d elements, want the entity alone", name, err, calls)
 		}
 		calls = 0
 		if _, err := safexml.Messages.Parse([]byte(raw), map[string]bool{}); err == nil {
@@ -258,8 +258,8 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 		}
 		calls = 0
 	}
-	if _, err := readMetadata(strings.NewReader(signed), "", p.Key.Certificate, start, spy); err != nil || calls != 2 {
-		t.Errorf("readMetadata = %v after %d elements, want the entity and its role", err, calls)
+	if _, err := readMetadata(strings.NewReader(signed), "", p.Key.Certificate, start, spy); err != nil || calls != 1 {
+		t.Errorf("readMetadata = %v after %d elements, want the entity alone", err, calls)
 	}
 }
 
@@ -280,14 +280,14 @@ func TestLibraryUse(t *testing.T) {
 	uses := map[string][]string{
 		"artifact.go":    {"ArtifactResolve"},
 		"peer.go":        {"EntityDescriptor"},
-		"idpmetadata.go": {"EntityDescriptor", "IDPSSODescriptor", "IndexedEndpoint", "KeyDescriptor", "SOAPBinding", "SSODescriptor"},
+		"idpmetadata.go": {"EntityDescriptor", "IDPSSODescriptor", "KeyDescriptor", "SOAPBinding"},
 		"logout.go": {
 			"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode",
 			"StatusRequester", "StatusResponder",
 		},
 		"request.go": {
-			"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "Issuer", "NameIDPolicy",
-			"RequestedAuthnContext",
+			"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "IDPEntry", "IDPList", "Issuer",
+			"NameIDPolicy", "RequestedAuthnContext", "Scoping",
 		},
 		"spmetadata.go": {
 			"Attribute", "AttributeConsumingService", "EncryptionMethod", "Endpoint", "EntityDescriptor", "IndexedEndpoint",

@@ -185,11 +185,6 @@ func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
 	if err := decode(alone, &e); err != nil {
 		return err
 	}
-	// The library's IDPSSODescriptor has no index for artifact resolution services; the type that it extends has one.
-	var services schema.SSODescriptor
-	if err := decode(role, &services); err != nil {
-		return err
-	}
 	if m.EntityID = e.EntityID; m.EntityID == "" || !idp.IsText(m.EntityID, maxText) {
 		return errors.New("entityID is missing, or too long")
 	}
@@ -198,7 +193,7 @@ func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
 	if err := m.certificates(descriptor.KeyDescriptors); err != nil {
 		return err
 	}
-	if err := m.endpoints(descriptor, services.ArtifactResolutionServices); err != nil {
+	if err := m.endpoints(descriptor); err != nil {
 		return err
 	}
 	for _, format := range descriptor.NameIDFormats {
@@ -267,7 +262,7 @@ func (m *idpMetadata) certificates(keys []schema.KeyDescriptor) error {
 
 // endpoints takes over the first endpoint of each binding. The library clears the Location of bindings that it does not
 // know. We do not use those either.
-func (m *idpMetadata) endpoints(role *schema.IDPSSODescriptor, artifact []schema.IndexedEndpoint) error {
+func (m *idpMetadata) endpoints(role *schema.IDPSSODescriptor) error {
 	m.SSO, m.SLO, m.ARS = map[string]string{}, map[string]sloEndpoint{}, map[int]string{}
 	for _, e := range role.SingleSignOnServices {
 		if _, taken := m.SSO[e.Binding]; !taken && e.Location != "" {
@@ -279,7 +274,7 @@ func (m *idpMetadata) endpoints(role *schema.IDPSSODescriptor, artifact []schema
 			m.SLO[e.Binding] = sloEndpoint{e.Location, cmp.Or(e.ResponseLocation, e.Location)}
 		}
 	}
-	for _, e := range artifact {
+	for _, e := range role.SSODescriptor.ArtifactResolutionServices {
 		if e.Binding == schema.SOAPBinding {
 			m.ARS[e.Index] = e.Location
 		}

@@ -53,8 +53,7 @@ func newID(random io.Reader) (string, error) {
 }
 
 // Our messages are schema types of the library. Parts that these lack are added to the element that they produce:
-// extensions, further class references, some attributes. IDs, times and signatures are our own, because the library
-// keeps its clock and its random source in package variables.
+// extensions, some attributes. IDs, times and signatures are our own.
 
 // newIssuer returns the sender of a message.
 func newIssuer(entityID string) *schema.Issuer { return &schema.Issuer{Value: plain(entityID)} }
@@ -80,18 +79,12 @@ func (q authnRequest) element() *etree.Element {
 		r.IsPassive = new(true)
 	}
 	if q.Context != nil {
-		r.RequestedAuthnContext = &schema.RequestedAuthnContext{Comparison: q.Context.Comparison, AuthnContextClassRef: q.Context.Classes[0]}
+		r.RequestedAuthnContext = &schema.RequestedAuthnContext{Comparison: q.Context.Comparison, AuthnContextClassRefs: q.Context.Classes}
+	}
+	if q.Via != "" {
+		r.Scoping = &schema.Scoping{IDPList: &schema.IDPList{IDPEntries: []schema.IDPEntry{{ProviderID: q.Via}}}}
 	}
 	e := r.Element()
-	if q.Context != nil {
-		context := e.SelectElement("RequestedAuthnContext")
-		for _, class := range q.Context.Classes[1:] {
-			context.CreateElement("saml:AuthnContextClassRef").SetText(class)
-		}
-	}
-	if q.Via != "" { // SAML core 3.4.1: Scoping comes last
-		e.CreateElement("samlp:Scoping").CreateElement("samlp:IDPList").CreateElement("samlp:IDPEntry").CreateAttr("ProviderID", q.Via)
-	}
 	if len(q.Custom) > 0 { // SAML core 3.2.1: after Issuer and Signature
 		e.InsertChildAt(e.SelectElement("Issuer").Index()+1, q.extensions())
 	}

@@ -118,8 +118,7 @@ func (p *Provider) describeScheme(sp *schema.SPSSODescriptor) {
 }
 
 // writeMetadata returns the entity as a document. The library declares a default namespace in each element, which
-// becomes the usual prefixes: scripts at providers search for these. If there is no validUntil, the library writes one
-// in the year 1, which is removed: the metadata would count as expired.
+// becomes the usual prefixes: scripts at providers search for these.
 func writeMetadata(entity schema.EntityDescriptor) ([]byte, error) {
 	raw, err := xml.Marshal(entity)
 	if err != nil {
@@ -130,9 +129,6 @@ func writeMetadata(entity schema.EntityDescriptor) ([]byte, error) {
 		return nil, err
 	}
 	root := doc.Root()
-	if entity.ValidUntil.IsZero() {
-		root.RemoveAttr("validUntil")
-	}
 	usePrefixes(root, "")
 	root.CreateAttr("xmlns:md", nsMetadata)
 	root.CreateAttr("xmlns:ds", nsDsig)
