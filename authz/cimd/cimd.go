@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/doccache"
 )
 
 // Defaults of Config.
@@ -26,13 +26,8 @@ const (
 	defaultClients  = 1000
 )
 
-const (
-	failureKept = 30 * time.Second
-	lastGood    = 24 * time.Hour // how long a document past its time is good enough to refresh tokens
-	perMinute   = 10             // fetches that one address can cause
-	maxCallers  = 1 << 14        // addresses that are counted
-	atOnce      = 16             // fetches at a time
-)
+// A document past its time is good enough to refresh tokens for lastGood.
+const lastGood = 24 * time.Hour
 
 // Config says which documents are fetched. The zero value of a member is its default.
 type Config struct {
@@ -53,24 +48,7 @@ type Documents struct {
 	cfg  Config
 	http *http.Client
 	now  func() time.Time
-
-	mu      sync.Mutex // guards all below; it is not held while a document is fetched
-	known   map[string]*cachedDocument
-	failed  map[string]failure
-	running map[string]chan struct{} // closed when the fetch is done
-	minute  time.Time
-	callers map[string]int // fetches of this minute
-}
-
-type cachedDocument struct {
-	*Document
-
-	used time.Time
-}
-
-type failure struct {
-	err   error
-	until time.Time
+	kept *doccache.Cache[*Document]
 }
 
 // New returns the clients of one configuration. client makes the requests, and must refuse addresses that are not
@@ -82,10 +60,7 @@ func New(cfg Config, client *http.Client, now func() time.Time) *Documents {
 	if cfg.Schemes == nil {
 		cfg.Schemes = []string{"cursor"}
 	}
-	return &Documents{
-		cfg: cfg, http: client, now: now, known: map[string]*cachedDocument{}, failed: map[string]failure{},
-		running: map[string]chan struct{}{}, callers: map[string]int{},
-	}
+	return &Documents{cfg: cfg, http: client, now: now, kept: doccache.New[*Document](cfg.Clients, now)}
 }
 
 // On reports whether documents are looked at.
@@ -135,115 +110,44 @@ func (d *Documents) Refreshes(ctx context.Context, until time.Time) bool {
 // time. The error is one for the answer.
 func (d *Documents) Find(ctx context.Context, id string) (*Document, error) {
 	a, asked := ctx.Value(askingKey{}).(asking)
-	for {
-		d.mu.Lock()
-		now := d.now()
-		have := d.known[id]
-		if have != nil && (have.Until.After(now) || !asked) {
-			have.used = now
-			d.mu.Unlock()
-			return have.Document, nil
+	if !asked {
+		if doc, ok := d.kept.Known(id); ok {
+			return doc, nil
 		}
-		if !asked {
-			d.mu.Unlock()
-			return nil, ErrUnknown
-		}
-		if f, bad := d.failed[id]; bad && f.until.After(now) {
-			d.mu.Unlock()
-			return d.lastGood(ctx, have, f.err)
-		}
-		if busy := d.running[id]; busy != nil {
-			d.mu.Unlock()
-			select {
-			case <-busy:
-				continue
-			case <-ctx.Done():
-				return nil, oauth.TemporarilyUnavailable(ctx.Err())
-			}
-		}
-		if err := d.admit(a.address, now); err != nil {
-			d.mu.Unlock()
-			return d.lastGood(ctx, have, err)
-		}
-		done := make(chan struct{})
-		d.running[id] = done
-		d.mu.Unlock()
-		doc, err := d.fetch(context.WithoutCancel(ctx), id)
-		d.mu.Lock()
-		delete(d.running, id)
-		d.keep(id, doc, err)
-		d.mu.Unlock()
-		close(done)
+		return nil, ErrUnknown
+	}
+	doc, err := d.kept.Find(ctx, id, a.address, func(ctx context.Context) (*Document, time.Time, error) {
+		doc, err := d.fetch(ctx, id)
 		if err != nil {
-			return d.lastGood(ctx, have, err)
+			return nil, time.Time{}, err
 		}
+		return doc, doc.Until, nil
+	})
+	switch {
+	case err == nil || doc != nil && d.Refreshes(ctx, doc.Until):
 		return doc, nil
-	}
-}
-
-// Known returns what Find would return without a fetch, or nil.
-func (d *Documents) Known(ctx context.Context, id string) *Document {
-	_, asked := ctx.Value(askingKey{}).(asking)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	have, now := d.known[id], d.now()
-	if have == nil || asked && !have.Until.After(now) {
-		return nil
-	}
-	have.used = now
-	return have.Document
-}
-
-func (d *Documents) lastGood(ctx context.Context, have *cachedDocument, err error) (*Document, error) {
-	if have != nil && d.Refreshes(ctx, have.Until) {
-		return have.Document, nil
+	case errors.Is(err, doccache.ErrBusy):
+		err = oauth.TemporarilyUnavailable(denial.New(denial.ClientDocument, "too many metadata documents of clients are fetched"))
+	case !errors.As(err, new(*oauth.Error)): // the caller has left
+		err = oauth.TemporarilyUnavailable(err)
 	}
 	return nil, err
 }
 
-// admit counts one more fetch that an address causes. mu is held.
-func (d *Documents) admit(address string, now time.Time) error {
-	if minute := now.Truncate(time.Minute); !minute.Equal(d.minute) || len(d.callers) >= maxCallers {
-		d.minute = minute
-		clear(d.callers)
+// Known returns what Find would return without a fetch, or nil.
+func (d *Documents) Known(ctx context.Context, id string) *Document {
+	doc, ok := d.kept.Known(id)
+	if _, asked := ctx.Value(askingKey{}).(asking); !ok || asked && !doc.Until.After(d.now()) {
+		return nil
 	}
-	if d.callers[address] >= perMinute || len(d.running) >= atOnce {
-		return oauth.TemporarilyUnavailable(denial.New(denial.ClientDocument, "too many metadata documents of clients are fetched"))
-	}
-	d.callers[address]++
-	return nil
-}
-
-// keep remembers a document, or for a short time the failure. mu is held.
-func (d *Documents) keep(id string, doc *Document, err error) {
-	now := d.now()
-	if err != nil {
-		if len(d.failed) >= d.cfg.Clients {
-			clear(d.failed)
-		}
-		d.failed[id] = failure{err, now.Add(failureKept)}
-		return
-	}
-	delete(d.failed, id)
-	if d.known[id] == nil && len(d.known) >= d.cfg.Clients {
-		oldest := ""
-		for other, k := range d.known {
-			if oldest == "" || k.used.Before(d.known[oldest].used) {
-				oldest = other
-			}
-		}
-		delete(d.known, oldest)
-	}
-	d.known[id] = &cachedDocument{doc, now}
+	return doc
 }
 
 // AllowsOrigin reports whether scripts of an origin belong to a client that is remembered. every is the origin that
 // stands for each port of a loopback host, or empty.
 func (d *Documents) AllowsOrigin(origin, every string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, k := range d.known {
-		if o := k.Client.ScriptOrigins(); slices.Contains(o, origin) || (every != "" && slices.Contains(o, every)) {
+	for doc := range d.kept.All() {
+		if o := doc.Client.ScriptOrigins(); slices.Contains(o, origin) || (every != "" && slices.Contains(o, every)) {
 			return true
 		}
 	}

@@ -8,9 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 )
@@ -58,7 +56,7 @@ func (d *Documents) fetch(ctx context.Context, id string) (*Document, error) {
 		return nil, unusable(err)
 	}
 	now := d.now()
-	doc.Until = now.Add(min(max(fresh(res.Header, now), d.cfg.Shortest), d.cfg.Longest))
+	doc.Until = now.Add(min(max(outbound.Fresh(res.Header, now), d.cfg.Shortest), d.cfg.Longest))
 	return doc, nil
 }
 
@@ -78,26 +76,4 @@ func isJSON(contentType string) bool {
 func isPage(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (media == "text/html" || media == "application/xhtml+xml")
-}
-
-// fresh returns how long an answer can be used, by its own account. (RFC 9111 4.2)
-func fresh(h http.Header, now time.Time) time.Duration {
-	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch name {
-		case "no-store", "no-cache":
-			return 0
-		case "max-age":
-			seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
-			if err != nil {
-				return 0
-			}
-			age, _ := strconv.ParseUint(h.Get("Age"), 10, 31)
-			return time.Duration(seconds)*time.Second - time.Duration(age)*time.Second //nolint:gosec // 31 bits
-		}
-	}
-	if expires, err := http.ParseTime(h.Get("Expires")); err == nil {
-		return expires.Sub(now)
-	}
-	return 0
 }

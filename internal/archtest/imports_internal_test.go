@@ -8,6 +8,7 @@ internal/depcache/modeltest: authz identity internal storage
 internal/cluster: internal/clocktest storage
 # it reads every table
 internal/authn: storage
+internal/doccache:
 internal/fieldname:
 internal/loopback:
 internal/spelling:

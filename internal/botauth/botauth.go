@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/gatehouse-id/gatehouse/internal/doccache"
 )
 
 const (
@@ -48,7 +50,7 @@ type Verifier struct {
 // New returns a verifier, which knows no robot until Fetch is called.
 func New(now func() time.Time) *Verifier {
 	return &Verifier{
-		directories: directories{now: now, known: map[string]*directory{}, running: map[string]chan struct{}{}, callers: map[string]int{}},
+		directories: directories{now: now, kept: doccache.New[map[string]robotKey](maxDomains, now)},
 		now:         now, used: map[[sha256.Size]byte]time.Time{},
 	}
 }

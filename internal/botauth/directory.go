@@ -9,14 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/internal/doccache"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 )
 
@@ -24,14 +23,11 @@ import (
 const directoryPath = "/.well-known/http-message-signatures-directory"
 
 const (
-	shortest    = 5 * time.Minute // for which a directory is not fetched again
-	longest     = 24 * time.Hour
-	failureKept = 30 * time.Second
-	maxDomains  = 1000
-	maxKeys     = 32
-	perMinute   = 10 // fetches that one address can cause
-	atOnce      = 16 // fetches at a time
-	weakRSA     = 2048
+	shortest   = 5 * time.Minute // for which a directory is not fetched again
+	longest    = 24 * time.Hour
+	maxDomains = 1000
+	maxKeys    = 32
+	weakRSA    = 2048
 )
 
 var (
@@ -43,18 +39,7 @@ var (
 type directories struct {
 	client atomic.Pointer[http.Client]
 	now    func() time.Time
-
-	mu      sync.Mutex // guards all below; it is not held while a directory is fetched
-	known   map[string]*directory
-	running map[string]chan struct{} // closed when the fetch is done
-	minute  time.Time
-	callers map[string]int // fetches of this minute
-}
-
-type directory struct {
-	keys  map[string]robotKey // by thumbprint
-	err   error
-	until time.Time
+	kept   *doccache.Cache[map[string]robotKey] // keys by thumbprint
 }
 
 type robotKey struct {
@@ -64,110 +49,52 @@ type robotKey struct {
 
 // key returns a key of a domain by its thumbprint. (RFC 7638)
 func (d *directories) key(ctx context.Context, domain, id, from string) (any, error) {
-	dir, err := d.find(ctx, domain, from)
-	if err != nil {
-		return nil, err
+	keys, err := d.kept.Find(ctx, domain, from, func(ctx context.Context) (map[string]robotKey, time.Time, error) {
+		return d.fetch(ctx, domain)
+	})
+	switch {
+	case errors.Is(err, doccache.ErrBusy):
+		return nil, errBusy
+	case err != nil:
+		return nil, fmt.Errorf("the key directory of the robot: %w", err)
 	}
-	if dir.err != nil {
-		return nil, dir.err
-	}
-	k, ok := dir.keys[id]
+	k, ok := keys[id]
 	if now := d.now(); !ok || k.begins.After(now) || !k.ends.IsZero() && !k.ends.After(now) {
 		return nil, errKey
 	}
 	return k.public, nil
 }
 
-func (d *directories) find(ctx context.Context, domain, from string) (*directory, error) {
-	for {
-		d.mu.Lock()
-		now := d.now()
-		if have := d.known[domain]; have != nil && have.until.After(now) {
-			d.mu.Unlock()
-			return have, nil
-		}
-		if busy := d.running[domain]; busy != nil {
-			d.mu.Unlock()
-			select {
-			case <-busy:
-				continue
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		if minute := now.Truncate(time.Minute); !minute.Equal(d.minute) {
-			d.minute = minute
-			clear(d.callers)
-		}
-		if d.callers[from] >= perMinute || len(d.running) >= atOnce {
-			d.mu.Unlock()
-			return nil, errBusy
-		}
-		d.callers[from]++
-		done := make(chan struct{})
-		d.running[domain] = done
-		d.mu.Unlock()
-
-		dir := d.fetch(context.WithoutCancel(ctx), domain)
-		d.mu.Lock()
-		delete(d.running, domain)
-		if d.known[domain] == nil && len(d.known) >= maxDomains {
-			clear(d.known)
-		}
-		d.known[domain] = dir
-		d.mu.Unlock()
-		close(done)
-		return dir, nil
-	}
-}
-
 // fetch reads a directory. Redirects are not followed: what is at another address says nothing of this one.
-func (d *directories) fetch(ctx context.Context, domain string) *directory {
-	failed := func(err error) *directory {
-		return &directory{err: fmt.Errorf("the key directory of the robot: %w", err), until: d.now().Add(failureKept)}
-	}
+func (d *directories) fetch(ctx context.Context, domain string) (keys map[string]robotKey, until time.Time, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+domain+directoryPath, http.NoBody)
 	if err != nil {
-		return failed(err)
+		return nil, until, err
 	}
 	req.Header.Set("Accept", "application/http-message-signatures-directory+json")
 	req.Header.Set("User-Agent", "Gatehouse")
 	client := d.client.Load()
 	if client == nil {
-		return failed(errors.New("it is not fetched here"))
+		return nil, until, errors.New("it is not fetched here")
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return failed(err)
+		return nil, until, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return failed(fmt.Errorf("its host answers %d in place of 200", res.StatusCode))
+		return nil, until, fmt.Errorf("its host answers %d in place of 200", res.StatusCode)
 	}
 	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); !strings.HasSuffix(strings.TrimSpace(kind), "json") {
-		return failed(errors.New("its Content-Type is not application/http-message-signatures-directory+json"))
+		return nil, until, errors.New("its Content-Type is not application/http-message-signatures-directory+json")
 	}
 	body, err := outbound.Body(res)
 	if err != nil {
-		return failed(err)
+		return nil, until, err
 	}
-	keys, err := readKeys(body)
-	if err != nil {
-		return failed(err)
-	}
-	return &directory{keys: keys, until: d.now().Add(min(max(maxAge(res.Header), shortest), longest))}
-}
-
-// maxAge returns the time for which an answer is fresh. 0: it does not say.
-func maxAge(h http.Header) time.Duration {
-	for part := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(part), "max-age="); ok {
-			if n, err := strconv.Atoi(v); err == nil && n > 0 {
-				return time.Duration(min(n, int(longest/time.Second))) * time.Second
-			}
-		}
-	}
-	return 0
+	keys, err = readKeys(body)
+	now := d.now()
+	return keys, now.Add(min(max(outbound.Fresh(res.Header, now), shortest), longest)), err
 }
 
 // readKeys reads the keys of a directory, and passes over those that are of no use here.

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -58,6 +60,28 @@ func Body(res *http.Response) ([]byte, error) {
 		err = errTooLarge
 	}
 	return body, err
+}
+
+// Fresh returns how long an answer can be used, by its own account. (RFC 9111 4.2)
+func Fresh(h http.Header, now time.Time) time.Duration {
+	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch name {
+		case "no-store", "no-cache":
+			return 0
+		case "max-age":
+			seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
+			if err != nil {
+				return 0
+			}
+			age, _ := strconv.ParseUint(h.Get("Age"), 10, 31)
+			return time.Duration(seconds)*time.Second - time.Duration(age)*time.Second //nolint:gosec // 31 bits
+		}
+	}
+	if expires, err := http.ParseTime(h.Get("Expires")); err == nil {
+		return expires.Sub(now)
+	}
+	return 0
 }
 
 // reserved are the networks that are neither public nor known to netip: IANA's special-purpose registries (RFC 6890),
