@@ -52,7 +52,7 @@ func ParseJWKS(raw []byte) (*jwa.KeySet, error) {
 // ParseKeys returns the public keys of a set that can sign assertions. Others are ignored, as RFC 7517 5 says. A
 // private key is an error, since publishing it has compromised it.
 func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
-	keys, err := parse(raw, CanSign)
+	keys, err := parse(raw, canSign)
 	if err == nil && len(keys) == 0 {
 		err = errors.New("holds no key for signatures by " + accepted)
 	}
@@ -61,7 +61,7 @@ func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 
 // ParseClientKeys is ParseKeys with the keys too that answers can be encrypted for.
 func ParseClientKeys(raw []byte) ([]jose.JSONWebKey, error) {
-	keys, err := parse(raw, func(k *jose.JSONWebKey) bool { return CanSign(k) || canEncrypt(k) })
+	keys, err := parse(raw, func(k *jose.JSONWebKey) bool { return canSign(k) || canEncrypt(k) })
 	if err == nil && len(keys) == 0 {
 		err = errors.New("holds no key for signatures by " + accepted + ", and none for encryption")
 	}
@@ -97,8 +97,8 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 	return keys, nil
 }
 
-// CanSign reports whether a public key is one for signatures that are accepted.
-func CanSign(key *jose.JSONWebKey) bool {
+// canSign reports whether a public key is one for signatures that are accepted.
+func canSign(key *jose.JSONWebKey) bool {
 	if !jwa.IsValid(key) || (key.Use != "" && key.Use != "sig") ||
 		(key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
 		return false
@@ -114,10 +114,26 @@ func CanSign(key *jose.JSONWebKey) bool {
 	return false
 }
 
+// Verify returns what one of the keys has signed. A key for another purpose, or of another name or algorithm than the
+// header says, does not count.
+func Verify(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) (payload []byte, ok bool) {
+	header := signed.Signatures[0].Header
+	for _, key := range keys {
+		if !canSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) ||
+			(key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
+			continue
+		}
+		if payload, err := signed.Verify(jwa.Verifier(key.Key)); err == nil {
+			return payload, true
+		}
+	}
+	return nil, false
+}
+
 // canSignRequests reports whether a public key is one for signed requests.
 func canSignRequests(key jose.JSONWebKey) bool {
 	_, postQuantum := key.Key.(*mldsa.PublicKey)
-	return !postQuantum && CanSign(&key)
+	return !postQuantum && canSign(&key)
 }
 
 // HasKeys reports whether the keys of the client are known.
@@ -180,8 +196,8 @@ func (c *Client) checkKeys(p *Problems) {
 			p.Addf("jwks: %q: must be https", c.JWKSURI)
 		}
 	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys ||
-		slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !jwa.IsPublic(&k) || !CanSign(&k) && !canEncrypt(&k) }),
-		c.signs() && !slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return CanSign(&k) }):
+		slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !jwa.IsPublic(&k) || !canSign(&k) && !canEncrypt(&k) }),
+		c.signs() && !slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return canSign(&k) }):
 		p.Addf("jwks: want 1 to %d public keys for %s", maxClientKeys, accepted)
 	case (c.SignedRequestRequired || c.RequestAlg != "") && !slices.ContainsFunc(c.JWKS.Keys, canSignRequests):
 		p.Addf("jwks: %s needs a key for RS256, PS256, ES256 or EdDSA: a signature of ML-DSA is too long for an address", need)

@@ -16,7 +16,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keyset"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -35,17 +34,6 @@ const (
 	assertionSkew   = 30 * time.Second
 )
 
-// assertionClaims are the claims of RFC 7523 3. Times can have fractions (RFC 7519 2).
-type assertionClaims struct {
-	Issuer    string          `json:"iss"`
-	Subject   string          `json:"sub"`
-	Audience  json.RawMessage `json:"aud"`
-	Expires   *float64        `json:"exp"`
-	NotBefore *float64        `json:"nbf"`
-	IssuedAt  *float64        `json:"iat"`
-	ID        string          `json:"jti"`
-}
-
 // readAssertion says which client a request claims to be by its assertion. Nothing of it is verified yet.
 func (r *Registry) readAssertion(f oauth.Form) (identification, error) {
 	if f.Get("client_assertion_type") != assertionType || !f.Has("client_assertion") {
@@ -59,7 +47,7 @@ func (r *Registry) readAssertion(f oauth.Form) (identification, error) {
 	if err != nil {
 		return identification{id: f.Get("client_id")}, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
 	}
-	var claims assertionClaims
+	var claims client.AssertionClaims
 	err = json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &claims)
 	if err == nil && r.workloads.Knows(claims.Issuer) { // its sub is the workload, not the client
 		return identification{id: f.Get("client_id"), secret: raw, method: client.MethodWorkload}, nil
@@ -143,47 +131,32 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
-		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) ||
-			(key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
-			continue
-		}
-		if payload, err := parsed.Verify(jwa.Verifier(key.Key)); err == nil {
-			return payload, nil
-		}
+	if payload, ok := client.Verify(parsed, keys); ok {
+		return payload, nil
 	}
 	return nil, errors.New("no key of the client has signed it")
 }
 
 // checkAssertion checks the claims of a verified assertion. (RFC 7523 3)
-func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Time) (claims assertionClaims, expires time.Time, err error) {
+func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Time) (
+	claims client.AssertionClaims, expires time.Time, err error,
+) {
 	if err := json.Unmarshal(payload, &claims); err != nil {
 		return claims, expires, err
 	}
 	if claims.Issuer != c.ID || claims.Subject != c.ID {
 		return claims, expires, errors.New("iss or sub is not the client")
 	}
-	// Our issuer must be the only audience: one of several could use the assertion here.
-	var one string
-	var several []string
-	if json.Unmarshal(claims.Audience, &one) != nil {
-		if c.FAPI2 { // FAPI 2.0 Security Profile 5.3.2.1
-			return claims, expires, errors.New("aud is not the issuer as a text")
-		}
-		if err := json.Unmarshal(claims.Audience, &several); err != nil || len(several) != 1 {
-			return claims, expires, errors.New("aud is not the issuer alone")
-		}
-		one = several[0]
-	}
-	if one != r.issuer {
-		return claims, expires, errors.New("aud is not the issuer")
+	switch aud, isText := claims.SoleAudience(); {
+	case !isText && c.FAPI2: // FAPI 2.0 Security Profile 5.3.2.1
+		return claims, expires, errors.New("aud is not the issuer as a text")
+	case aud != r.issuer:
+		return claims, expires, errors.New("aud is not the issuer alone")
 	}
 	if claims.Expires == nil || claims.ID == "" || len(claims.ID) > maxAssertionID {
 		return claims, expires, errors.New("exp or jti is missing or too long")
 	}
-	ahead := func(t *float64) time.Duration {
-		return time.Duration(max(min(*t-float64(now.Unix()), 1<<30), -1<<30) * float64(time.Second))
-	}
+	ahead := func(t *float64) time.Duration { return client.Ahead(*t, now) }
 	switch {
 	case ahead(claims.Expires) <= 0:
 		return claims, expires, errors.New("it has expired")

@@ -34,19 +34,12 @@ func newKeySet(r Rule, trusted, untrusted *http.Client) *keySet {
 
 // verify returns the payload that one of the keys has signed. An *oauth.Error says that the keys are not known.
 func (k *keySet) verify(ctx context.Context, parsed *jose.JSONWebSignature, now time.Time) ([]byte, error) {
-	header := parsed.Signatures[0].Header
-	keys, err := k.find(ctx, header.KeyID, now)
+	keys, err := k.find(ctx, parsed.Signatures[0].Header.KeyID, now)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
-		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) ||
-			(key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
-			continue
-		}
-		if payload, err := parsed.Verify(jwa.Verifier(key.Key)); err == nil {
-			return payload, nil
-		}
+	if payload, ok := client.Verify(parsed, keys); ok {
+		return payload, nil
 	}
 	return nil, invalid("no key of its issuer has signed it")
 }

@@ -111,16 +111,7 @@ func (t *Issuers) Knows(issuer string) bool {
 	return slices.ContainsFunc(t.rules, func(r rule) bool { return r.Issuer == issuer })
 }
 
-// claims are those of RFC 7523 3. Times can have fractions (RFC 7519 2).
-type claims struct {
-	Issuer    string          `json:"iss"`
-	Subject   string          `json:"sub"`
-	Audience  json.RawMessage `json:"aud"`
-	Expires   *float64        `json:"exp"`
-	NotBefore *float64        `json:"nbf"`
-	IssuedAt  *float64        `json:"iat"`
-	ID        string          `json:"jti"`
-}
+type claims = client.AssertionClaims
 
 // Verify returns what a token says that stands for a client, or with an empty id for the first client of the
 // configuration that it fits. Nothing of it is used up: see Spend. An *oauth.Error is a failure, not a verdict.
@@ -218,16 +209,7 @@ func (r *rule) check(c *claims, now time.Time) error {
 	if c.Issuer != r.Issuer {
 		return invalid("iss is another one")
 	}
-	// Our audience must be the only one: another one of several could use the token here.
-	var one string
-	var several []string
-	if json.Unmarshal(c.Audience, &one) != nil {
-		if err := json.Unmarshal(c.Audience, &several); err != nil || len(several) != 1 {
-			return invalid("aud is not one text")
-		}
-		one = several[0]
-	}
-	if one != r.Audience {
+	if aud, _ := c.SoleAudience(); aud != r.Audience {
 		return invalid("aud is not the audience of trust_issuer")
 	}
 	switch {
@@ -238,15 +220,12 @@ func (r *rule) check(c *claims, now time.Time) error {
 	case !r.Reuse && (c.ID == "" || len(c.ID) > maxText):
 		return invalid("jti is missing or too long")
 	}
-	from := func(t float64) time.Duration { // how long ago
-		return time.Duration(max(min(float64(now.Unix())-t, 1<<30), -1<<30) * float64(time.Second))
-	}
 	switch {
-	case from(*c.Expires) >= 0:
+	case client.Ahead(*c.Expires, now) <= 0:
 		return invalid("it has expired")
-	case from(*c.IssuedAt) > maxAge+skew:
+	case client.Ahead(*c.IssuedAt, now) < -maxAge-skew:
 		return invalid("it is more than 10 minutes old")
-	case from(*c.IssuedAt) < -skew, c.NotBefore != nil && from(*c.NotBefore) < -skew:
+	case client.Ahead(*c.IssuedAt, now) > skew, c.NotBefore != nil && client.Ahead(*c.NotBefore, now) > skew:
 		return invalid("it is not valid yet")
 	}
 	return nil
