@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ const (
 	keysFresh = 15 * time.Minute
 	maxKeys   = 64
 	maxKeyID  = 512 // bytes
-	rsaBits   = 2048
 )
 
 // keySet is the provider's published keys, with the address that they were read from.
@@ -158,14 +156,8 @@ func readKeys(doc object) ([]publicKey, error) {
 		if err != nil {
 			continue
 		}
-		key, err := jwa.ReadKey(raw)
-		if err != nil || !jwa.IsValid(&key) || !jwa.IsPublic(&key) || (key.Use != "" && key.Use != "sig") {
-			continue
-		}
-		if r, ok := key.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < rsaBits || r.N.BitLen() > 4*rsaBits || r.E < 3) {
-			continue
-		}
-		if key.Algorithm != "" && !slices.Contains(signatures, jose.SignatureAlgorithm(key.Algorithm)) {
+		key, ok := jwa.ReadVerifying(raw)
+		if !ok || key.Algorithm != "" && !slices.Contains(signatures, jose.SignatureAlgorithm(key.Algorithm)) {
 			continue
 		}
 		o, _ := one.(map[string]any)

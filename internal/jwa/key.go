@@ -1,12 +1,27 @@
 package jwa
 
 import (
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 
 	"github.com/go-jose/go-jose/v4"
 )
+
+// The bounds of an RSA key that others publish: a longer one takes too long.
+const minRSA, maxRSA = 2048, 8192
+
+// ReadVerifying reads a key of a set that others publish. ok: it is a public key for signatures. Others are ignored, as
+// RFC 7517 5 says.
+func ReadVerifying(raw []byte) (key jose.JSONWebKey, ok bool) {
+	key, err := ReadKey(raw)
+	if err != nil || !IsValid(&key) || !IsPublic(&key) || key.Use != "" && key.Use != "sig" {
+		return key, false
+	}
+	r, isRSA := key.Key.(*rsa.PublicKey)
+	return key, !isRSA || r.N.BitLen() >= minRSA && r.N.BitLen() <= maxRSA && r.E >= 3
+}
 
 // ReadKey reads a JSON Web Key. A certificate that cannot be read (x5c) does not matter where the key itself is there
 // too (RFC 7517 4.7): Go reads certificates as TLS needs them, and refuses a negative serial number, for example. The
