@@ -71,32 +71,18 @@ type Authenticator interface {
 
 // Subjects reads persons and their sessions inside a transaction. identity implements it.
 type Subjects interface {
-	// Get returns the state of a person, or storage.ErrNotFound.
-	Get(tx storage.Tx, subject string) (authn.Subject, error)
-	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
-	Session(tx storage.Tx, id string, now time.Time) (authn.Session, error)
-	// Touch marks a session as used now. It writes at most once a minute.
-	Touch(ctx context.Context, id string) error
+	token.Subjects
+	grant.Subjects
+	sitesession.Subjects
+	exchange.Subjects
+	idjag.Subjects
+
 	// Sessions returns the live sessions of a person, the oldest first.
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
-	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
-	SignsIn(tx storage.Tx, provider string) (bool, error)
-	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
-	// empty list.
-	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 	// GroupExists reports whether there is a group of a name, as Get names them.
 	GroupExists(tx storage.Tx, name string) (bool, error)
-	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
-	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
-	// Linked returns the person of an identity at a provider, or storage.ErrNotFound. vouched is that of authn.Result.
-	Linked(tx storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error)
-	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
-	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
-	// not necessarily allowed to know.
-	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
 // Config is the operator's configuration. It must not change after New.

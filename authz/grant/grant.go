@@ -40,7 +40,8 @@ type Subjects interface {
 	// Permissions returns the permissions of groups of a partition by the groups' names.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
-	// the provider cannot be asked, or the person has signed in by another one since.
+	// the provider cannot be asked, or the person has signed in by another one since, whose details the client is not
+	// necessarily allowed to know.
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 

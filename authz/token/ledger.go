@@ -52,7 +52,8 @@ type Subjects interface {
 	Get(tx storage.Tx, subject string) (authn.Subject, error)
 	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
 	SignsIn(tx storage.Tx, provider string) (bool, error)
-	// Permissions returns the permissions of groups by the groups' names.
+	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
+	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 }
 
