@@ -15,7 +15,8 @@ import (
 // Decisions are kept for a week, once an hour for the same caller and path, and not too many in a second.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
-	store, err := badgerstore.OpenMemory()
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = func() time.Time { return now } })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,6 @@ func TestRecorder(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	r := decisionlog.NewRecorder(store, func() time.Time { return now }, zap.NewNop())
 	list := func() (out []decisionlog.Decision, lost int64) {
 		t.Helper()
