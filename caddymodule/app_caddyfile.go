@@ -99,15 +99,15 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"storage":                   a.readStorage,
 		"encryption_key":            caddyfileutil.Values(&a.EncryptionKeys, checkKey),
 		"scope":                     a.readScope,
-		"authorization_details":     a.readDetailType,
-		"client":                    a.readClient,
-		"api_client":                a.readAPIClient,
+		"authorization_details":     among(&a.AuthorizationDetails, client.ReadDetailType),
+		"client":                    among(&a.Clients, client.Read),
+		"api_client":                among(&a.APIClients, client.ReadAPIClient),
 		"policy":                    a.readPolicy,
 		"plan":                      a.readPlan,
 		"group":                     func(d *caddyfile.Dispenser) error { return ratelimits.ReadGroup(d, &a.GroupPlans) },
 		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = envoyauthz.Read(d); return err },
 		"idp":                       a.readIDP,
-		"service_provider":          a.readServiceProvider,
+		"service_provider":          among(&a.ServiceProviders, serviceprovider.Read),
 		"saml_sign":                 caddyfileutil.Values(&a.SAMLSign, nil),
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
@@ -133,33 +133,18 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) readClient(d *caddyfile.Dispenser) error {
-	c, err := client.Read(d, a.Clients)
-	a.Clients = append(a.Clients, c)
-	return err
-}
-
-func (a *App) readDetailType(d *caddyfile.Dispenser) error {
-	t, err := client.ReadDetailType(d, a.AuthorizationDetails)
-	a.AuthorizationDetails = append(a.AuthorizationDetails, t)
-	return err
+// among reads a block into the end of a list, by what the list has already.
+func among[T any](list *[]T, read func(*caddyfile.Dispenser, []T) (T, error)) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		one, err := read(d, *list)
+		*list = append(*list, one)
+		return err
+	}
 }
 
 func (a *App) readTrustedIssuer(d *caddyfile.Dispenser) error {
 	t, err := client.ReadTrusted(d)
 	a.TrustedIssuers = append(a.TrustedIssuers, t)
-	return err
-}
-
-func (a *App) readServiceProvider(d *caddyfile.Dispenser) error {
-	p, err := serviceprovider.Read(d, a.ServiceProviders)
-	a.ServiceProviders = append(a.ServiceProviders, p)
-	return err
-}
-
-func (a *App) readAPIClient(d *caddyfile.Dispenser) error {
-	c, err := client.ReadAPIClient(d, a.APIClients)
-	a.APIClients = append(a.APIClients, c)
 	return err
 }
 
