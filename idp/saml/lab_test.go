@@ -41,11 +41,14 @@ type lab struct {
 	once  error     // error to return instead of marking
 
 	waited int // pauses before failures were answered
+
+	library *library // judges the answers too. nil outside of TestLibrary
+	name    string   // of the test that sends the next answer
 }
 
 func newLab(t testing.TB, edit ...func(*saml.Config)) *lab {
 	t.Helper()
-	l := &lab{t: t, now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
+	l := &lab{t: t, now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), library: libraryOf(t), name: t.Name()}
 	l.idp = samltest.New(partner, func() time.Time { return l.now })
 	cfg := saml.Config{Metadata: string(l.idp.Metadata())}
 	for _, e := range edit {
@@ -58,6 +61,7 @@ func newLab(t testing.TB, edit ...func(*saml.Config)) *lab {
 // open creates the service provider again and begins a sign-in.
 func (l *lab) open(cfg saml.Config) {
 	l.t.Helper()
+	l.library.open(l, cfg)
 	p, err := saml.New(cfg, l.env())
 	if err != nil {
 		l.t.Fatal(err)
@@ -122,12 +126,15 @@ func (l *lab) finishState(state, raw []byte) (*idp.Identity, error) {
 	form := url.Values{"SAMLResponse": {base64.StdEncoding.EncodeToString(raw)}, "RelayState": {flow}}
 	r := httptest.NewRequest(http.MethodPost, acs, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return l.Finish(context.Background(), state, r)
+	id, err := l.Finish(context.Background(), state, r)
+	l.library.judge(l, state, raw, err)
+	return id, err
 }
 
 // accepts checks that the answer signs in subject.
 func (l *lab) accepts(t testing.TB, raw []byte, subject string) *idp.Identity {
 	t.Helper()
+	l.name = t.Name()
 	id, err := l.finish(raw)
 	if err != nil {
 		t.Fatalf("Finish = %v, want %q\n%s", err, subject, raw)
@@ -141,6 +148,7 @@ func (l *lab) accepts(t testing.TB, raw []byte, subject string) *idp.Identity {
 // refuses checks that the answer is refused with a logged reason that contains reason.
 func (l *lab) refuses(t testing.TB, raw []byte, reason string) {
 	t.Helper()
+	l.name = t.Name()
 	id, err := l.finish(raw)
 	l.refused(t, id, err, reason)
 	if t.Failed() {

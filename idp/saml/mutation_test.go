@@ -40,14 +40,7 @@ func TestArtifactMutations(t *testing.T) {
 
 func mutations(t *testing.T, m *mutator) {
 	t.Helper()
-	n, measured := 500, false
-	if s := os.Getenv("GATEHOUSE_MUTATIONS"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-		measured = true
-	}
+	n, measured := mutationCount(t), os.Getenv("GATEHOUSE_MUTATIONS") != ""
 	accepted := 0
 	var costs []time.Duration
 	kinds := map[string]int{}
@@ -76,6 +69,20 @@ func mutations(t *testing.T, m *mutator) {
 	slices.Sort(costs)
 	t.Logf("%d mutations of %d kinds, %d accepted with the same meaning; cost: median %s, 99%% %s, most %s",
 		n, len(kinds), accepted, costs[n/2], costs[n*99/100], costs[n-1])
+}
+
+// mutationCount is the number of changes to make.
+func mutationCount(t testing.TB) int {
+	t.Helper()
+	s := os.Getenv("GATEHOUSE_MUTATIONS")
+	if s == "" {
+		return 500
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // mutator changes answers. The stranger is another person at the same provider. Parts of the stranger's answers are

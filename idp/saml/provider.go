@@ -2,9 +2,9 @@
 //
 // Responses are read by a narrow parser (package safexml) and verified in verify.go and the files that it calls, which
 // return verified values; nothing else is read. Messages that we send and the metadata of both sides are the schema
-// types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go). Package safexml checks the
-// provider's metadata before the library sees it (decode.go), and refresh.go keeps it current. The reasons are in
-// docs/adr/0004-saml-library.md.
+// types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go), which decrypts too
+// (decrypt.go). Package safexml checks the provider's metadata before the library sees it (decode.go), and refresh.go
+// keeps it current. The reasons are in docs/adr/0010-saml-library-0.6.md.
 package saml
 
 import (

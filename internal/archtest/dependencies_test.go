@@ -15,7 +15,7 @@ var dependencies = map[string]string{
 	"github.com/cespare/xxhash/v2":                 "checksums of records",
 	"github.com/cloudflare/circl":                  "ML-DSA, until Go 1.27 has it",
 	"github.com/coreos/go-oidc/v3":                 "discovery and ID tokens of OpenID providers",
-	"github.com/crewjam/saml":                      "schema types of SAML messages and metadata",
+	"github.com/crewjam/saml":                      "schema types of SAML messages and metadata, and encryption",
 	"github.com/dgraph-io/badger/v4":               "the storage engine",
 	"github.com/dgraph-io/ristretto/v2":            "what badger hands out",
 	"github.com/dustin/go-humanize":                "sizes in the Caddyfile",

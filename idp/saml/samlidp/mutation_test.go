@@ -37,20 +37,24 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func clock() time.Time { return now }
 
-// metadata is that of a service provider with signed requests.
-func metadata(t testing.TB, keys ...*samltest.Key) *samlidp.Metadata {
-	t.Helper()
+// xmlOf is the metadata of a service provider with signed requests.
+func xmlOf(keys ...*samltest.Key) string {
 	var certificates strings.Builder
 	for _, k := range keys {
 		fmt.Fprintf(&certificates, `<md:KeyDescriptor use="signing"><ds:KeyInfo><ds:X509Data><ds:X509Certificate>%s</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`, base64.StdEncoding.EncodeToString(k.Certificate.Raw))
 	}
-	doc := fmt.Sprintf(`<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" xmlns:ds="http://www.w3.org/2000/09/xmldsig#" entityID="%s">`+
+	return fmt.Sprintf(`<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" xmlns:ds="http://www.w3.org/2000/09/xmldsig#" entityID="%s">`+
 		`<md:SPSSODescriptor AuthnRequestsSigned="true" protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">%s`+
 		`<md:SingleLogoutService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" Location="https://wiki.example.com/slo"/>`+
 		`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s" index="0"/>`+
 		`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s/2" index="1"/>`+
 		`</md:SPSSODescriptor></md:EntityDescriptor>`, entity, certificates.String(), service, service)
-	source, err := samlidp.NewSource(doc, samlidp.Options{}, nil, clock, zap.NewNop())
+}
+
+// metadata is xmlOf as we read it.
+func metadata(t testing.TB, keys ...*samltest.Key) *samlidp.Metadata {
+	t.Helper()
+	source, err := samlidp.NewSource(xmlOf(keys...), samlidp.Options{}, nil, clock, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
