@@ -31,45 +31,38 @@ func completeAnyPerson(cmd *cobra.Command, _ []string, typedSoFar string) ([]cob
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func completeClients(cmd *cobra.Command, args []string, typedSoFar string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var list []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
-	if len(args) > 0 || call(cmd, "/clients?match="+url.QueryEscape(typedSoFar), nil, &list) != nil {
+// completeOne completes the first argument by a list of the server.
+func completeOne[T any](cmd *cobra.Command, args []string, path string, each func(*T) (name, about string)) (
+	out []cobra.Completion, _ cobra.ShellCompDirective,
+) {
+	var list []T
+	if len(args) > 0 || call(cmd, path, nil, &list) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var out []cobra.Completion
-	for _, c := range list {
-		out = append(out, cobra.CompletionWithDesc(c.ID, c.Name))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeProviders(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var list []adminapi.ProviderInfo
-	if len(args) > 0 || call(cmd, "/idps", nil, &list) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []cobra.Completion
-	for _, p := range list {
-		out = append(out, cobra.CompletionWithDesc(p.ID, p.Name))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeKeyPairs(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var list []keystore.Rotation
-	if len(args) > 0 || call(cmd, "/key-pairs", nil, &list) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []cobra.Completion
-	for _, p := range list {
-		if p.Name != "" && p.NextStep != "" {
-			out = append(out, cobra.CompletionWithDesc(p.Name, string(p.Stage)))
+	for i := range list {
+		if name, about := each(&list[i]); name != "" {
+			out = append(out, cobra.CompletionWithDesc(name, about))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeClients(cmd *cobra.Command, args []string, typedSoFar string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	path := "/clients?match=" + url.QueryEscape(typedSoFar)
+	return completeOne(cmd, args, path, func(c *listedClient) (string, string) { return c.ID, c.Name })
+}
+
+func completeProviders(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return completeOne(cmd, args, "/idps", func(p *adminapi.ProviderInfo) (string, string) { return p.ID, p.Name })
+}
+
+func completeKeyPairs(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return completeOne(cmd, args, "/key-pairs", func(p *keystore.Rotation) (string, string) {
+		if p.NextStep == "" {
+			return "", ""
+		}
+		return p.Name, string(p.Stage)
+	})
 }
 
 // completeFlag completes the values of a flag of the command.
