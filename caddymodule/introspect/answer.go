@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 const (
@@ -61,7 +61,7 @@ func (s *Server) unacceptable(doc map[string]any, a *serverAnswer) string {
 		return !there || slices.Contains(fine, strings.ToLower(text))
 	}
 	iss, there := doc["iss"]
-	switch nbf, err := moment(doc, "nbf"); {
+	switch nbf, err := strictjson.Moment(doc, "nbf"); {
 	case err != nil || nbf.After(now.Add(skew)):
 		return "it is not valid yet (nbf)"
 	case !a.in.ExpiresAt.IsZero() && !a.in.ExpiresAt.After(now):
@@ -88,12 +88,12 @@ func (s *Server) facts(doc map[string]any) (a *serverAnswer, err error) {
 		return v
 	}
 	list := func(name string) []string {
-		v, err := texts(doc, name)
+		v, err := strictjson.Texts(doc, name)
 		wrong = errors.Join(wrong, err)
 		return v
 	}
 	when := func(name string) time.Time {
-		v, err := moment(doc, name)
+		v, err := strictjson.Moment(doc, name)
 		wrong = errors.Join(wrong, err)
 		return v
 	}
@@ -164,7 +164,7 @@ func (s *Server) groups(doc map[string]any) (out []string, err error) {
 		case map[string]any:
 			out = append(out, slices.Sorted(maps.Keys(v))...)
 		default:
-			names, err := texts(map[string]any{path: v}, path)
+			names, err := strictjson.Texts(map[string]any{path: v}, path)
 			if err != nil {
 				return nil, err
 			}
@@ -235,7 +235,7 @@ func flatten(doc map[string]any, prefix string, p *authn.Subject, deep int) erro
 		case json.Number:
 			p.Profile[name] = v.String()
 		case []any:
-			if list, err := texts(map[string]any{name: v}, name); err == nil && len(list) > 0 {
+			if list, err := strictjson.Texts(map[string]any{name: v}, name); err == nil && len(list) > 0 {
 				p.Details[name] = list
 			}
 		case map[string]any:
@@ -264,38 +264,4 @@ func text(doc map[string]any, name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not a short text", name)
-}
-
-// texts returns a claim that is a string or an array of strings.
-func texts(doc map[string]any, name string) ([]string, error) {
-	switch v := doc[name].(type) {
-	case nil:
-		return nil, nil
-	case string:
-		return []string{v}, nil
-	case []any:
-		out := make([]string, 0, len(v))
-		for _, one := range v {
-			s, ok := one.(string)
-			if !ok {
-				return nil, fmt.Errorf("%s holds something that is not a text", name)
-			}
-			out = append(out, s)
-		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("%s is neither a text nor an array of texts", name)
-}
-
-// moment returns a NumericDate, which may have a fraction. (RFC 7519 2) Zero: it is not there.
-func moment(doc map[string]any, name string) (time.Time, error) {
-	if doc[name] == nil {
-		return time.Time{}, nil
-	}
-	n, _ := doc[name].(json.Number)
-	f, err := strconv.ParseFloat(n.String(), 64)
-	if err != nil || math.IsNaN(f) || f < 1 || f > 1<<36 {
-		return time.Time{}, fmt.Errorf("%s is not a time", name)
-	}
-	return time.Unix(int64(f), 0), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 const (
@@ -48,9 +49,9 @@ func (s *Server) verify(ctx context.Context, raw string, asked time.Time) (map[s
 	if err != nil {
 		return nil, err
 	}
-	aud, audErr := texts(claims, "aud")
-	iat, iatErr := moment(claims, "iat")
-	exp, expErr := moment(claims, "exp")
+	aud, audErr := strictjson.Texts(claims, "aud")
+	iat, iatErr := strictjson.Moment(claims, "iat")
+	exp, expErr := strictjson.Moment(claims, "exp")
 	now := s.now()
 	switch {
 	case claims["iss"] != s.cfg.issuer:

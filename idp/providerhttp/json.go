@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -52,25 +51,7 @@ func (o Object) Text(name string) (string, error) {
 }
 
 // Texts returns a member that is a string or an array of strings.
-func (o Object) Texts(name string) ([]string, error) {
-	switch v := o[name].(type) {
-	case nil:
-		return nil, nil
-	case string:
-		return []string{v}, nil
-	case []any:
-		out := make([]string, 0, len(v))
-		for _, e := range v {
-			s, ok := e.(string)
-			if !ok {
-				return nil, fmt.Errorf("%s holds something that is not a string", name)
-			}
-			out = append(out, s)
-		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("%s is neither a string nor an array", name)
-}
+func (o Object) Texts(name string) ([]string, error) { return strictjson.Texts(o, name) }
 
 // Truth reports whether a member is true. (OpenID Connect Core 5.1: email_verified is a boolean.) strings accepts
 // "true" too.
@@ -79,20 +60,7 @@ func (o Object) Truth(name string, strings bool) bool {
 }
 
 // Moment returns a NumericDate, which may have a fraction (RFC 7519 2). Zero: it is not there.
-func (o Object) Moment(name string) (time.Time, error) {
-	if o[name] == nil {
-		return time.Time{}, nil
-	}
-	n, ok := o[name].(json.Number)
-	if !ok {
-		return time.Time{}, fmt.Errorf("%s is not a number", name)
-	}
-	f, err := strconv.ParseFloat(n.String(), 64)
-	if err != nil || math.IsNaN(f) || f < 1 || f > 1<<36 {
-		return time.Time{}, fmt.Errorf("%s is not a time", name)
-	}
-	return time.Unix(int64(f), 0), nil
-}
+func (o Object) Moment(name string) (time.Time, error) { return strictjson.Moment(o, name) }
 
 // Until returns when a token of an answer of the token endpoint ends, by its expires_in. (RFC 6749 5.1) Zero: it is not
 // known.
