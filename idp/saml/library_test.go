@@ -28,7 +28,7 @@ func TestLibrary(t *testing.T) {
 	t.Run("answers", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"TestSignatureAttacks": TestSignatureAttacks, "TestWrapping": TestWrapping, "TestTwoAssertions": TestTwoAssertions,
-			"TestXMLAttacks": TestXMLAttacks, "TestPolicyAttacks": TestPolicyAttacks, "TestDecryptionOracle": TestDecryptionOracle,
+			"TestXMLAttacks": TestXMLAttacks, "TestPolicyAttacks": TestPolicyAttacks,
 			"TestEncrypted": TestEncrypted, "TestSignedThenEncrypted": TestSignedThenEncrypted, "TestSignatures": TestSignatures,
 			"TestVerified": TestVerified, "TestDefaultNamespaces": TestDefaultNamespaces, "TestTimes": TestTimes,
 			"TestUnsolicited": TestUnsolicited, "TestForceAuthn": TestForceAuthn, "TestStatus": TestStatus,
@@ -120,7 +120,7 @@ func (b *library) parse(l *lab, state, raw []byte) (*schema.Assertion, error) {
 
 // judge notes what the library says about an answer that we have judged.
 func (b *library) judge(l *lab, state, raw []byte, ours error) {
-	if b == nil || len(raw) > 1<<20 { // 5 MB take it seconds
+	if b == nil || len(raw) > 64<<10 { // large documents cost it too much time
 		return
 	}
 	a, err := b.parse(l, state, raw)
