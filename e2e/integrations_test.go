@@ -79,7 +79,7 @@ func TestIntegrations(t *testing.T) {
 		"open-webui":     {"/usr/bin/python3", "python/authlib_driver.py"},
 		"outline":        {"node", "clients/passport-oauth2.mjs"},
 		"argo-cd":        nil, "grafana": nil, "kubernetes": nil, "portainer": nil, // the two libraries in Go
-		"oauth2-proxy": nil, // itself, by TestOAuth2Proxy
+		"gitea": nil, "oauth2-proxy": nil, // themselves, by TestGitea and TestOAuth2Proxy
 	}
 	for _, name := range tested {
 		if _, ok := libraries[name]; !ok {

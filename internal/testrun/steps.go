@@ -44,7 +44,7 @@ var steps = []step{
 	{"supply", []command{test(".", "-count=1", "-tags=nobadger,nomysql,nopgx,supply", "-timeout=20m", "./internal/build")}},
 	{"dist", []command{served("release", "-count=1", "-tags=dist", "-timeout=120m", "-run=^Test(SameBytesElsewhere|VerifyCommands|ArchivesRun|Packages|ImageRuns)$", ".")}},
 	{"site", []command{{dir: ".", args: []string{"make", "docs"}}, served("e2e", "-count=1", "-tags=site", "-run=^TestSite$", ".")}},
-	{"apps", []command{served("e2e", "-count=1", "-tags=apps", "-run=^TestOAuth2Proxy$", ".")}},
+	{"apps", []command{served("e2e", "-count=1", "-tags=apps", "-timeout=40m", "-run=^Test(OAuth2Proxy|Gitea)$", ".")}},
 	{"chart", []command{test("packaging/charttest", "./...")}},
 	{"e2e", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=6", unbroken, "./...")}},
 	{"e2e-all", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=6", "./...")}},
