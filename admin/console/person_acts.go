@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -159,7 +160,7 @@ func (c *Console) endHeld(kind, param string) func(*layout.Visit, url.Values) (l
 func (c *Console) askRemoveMethod(v *layout.Visit) (layout.Question, error) {
 	method, hidden := v.Chosen("method")
 	ask := layout.Question{Hidden: hidden, Fill: []any{"what", web.Say("console.method." + method)}}
-	if to := shownPerson(v).Email; c.Mails && to != "" && method != "passkey" {
+	if to := shownPerson(v).Email; c.Mails && to != "" && method != session.MethodPasskey {
 		ask.Fields = []web.Field{{Name: "mail", Type: "checkbox", Checked: true, Hint: "console.field.mail.hint"}}
 		ask.Facts = []web.ConsoleFact{{Label: "console.field.email", Cells: []web.Cell{{Name: to}}}}
 	}

@@ -111,7 +111,7 @@ func (d *Documents) Refreshes(ctx context.Context, until time.Time) bool {
 func (d *Documents) Find(ctx context.Context, id string) (*Document, error) {
 	a, asked := ctx.Value(askingKey{}).(asking)
 	if !asked {
-		if doc, ok := d.kept.Known(id); ok {
+		if doc := d.Known(ctx, id); doc != nil {
 			return doc, nil
 		}
 		return nil, ErrUnknown

@@ -86,7 +86,7 @@ func (e *unknownError) Unwrap() error { return e.cause }
 // wrappedKey is an xenc:EncryptedKey.
 type wrappedKey struct {
 	el        *etree.Element // for the library
-	recipient string         // whom the sender has wrapped it for. Empty: not said
+	recipient string         // that the sender names. Empty: none
 }
 
 // encryptedParts finds the content and its encrypted keys, which are in its KeyInfo or next to it.

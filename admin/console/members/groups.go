@@ -16,7 +16,7 @@ type Group struct {
 	Fields []string
 }
 
-// Grouped puts the fields of a form into the order of its groups.
+// Grouped puts the fields of a form into the order of its groups, of which one has no Fields.
 func Grouped(groups []Group, fields []web.Field) {
 	rest := slices.IndexFunc(groups, func(g Group) bool { return g.Fields == nil })
 	place := func(f web.Field) int {
