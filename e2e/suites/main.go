@@ -1,14 +1,14 @@
 // Command suites prints a pattern for go test -skip with the end-to-end tests that need not run for a change.
 //
-// Tests with programs of others take long. Each suite of them runs if a change touches what it is about, and always in
-// make nightly:
+// Tests with programs of others, and those that look at each page in a browser, take long. Each suite of them runs if a
+// change touches what it is about, and always in make nightly:
 //
 //	go test -skip="$(go run ./suites)" .
 //
 // A change is what is not committed and the commits since the branch left main. On main it is the commits of the last
 // 24 hours, and at least the last ten. The variable GATEHOUSE_BASE names another commit to compare with. If the change
-// is not known, as in a clone without history, all suites run. Standard error says which suites run, why, and which do
-// not.
+// is not known, as in a clone without history, all suites run. So they do if a file of e2e has changed that declares no
+// test, since all may use it. Standard error says which suites run, why, and which do not.
 package main
 
 import (
@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,17 +32,27 @@ type suite struct {
 }
 
 // shared are the prefixes that concern every suite.
-var shared = []string{
-	"e2e/", "Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh",
-	"caddymodule/shared/", "caddymodule/provider/",
-}
+var shared = []string{"Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/shared/"}
 
 var suites = []suite{
+	{
+		"screens of the console in a browser",
+		[]string{"TestConsole", "TestConsoleForms", "TestConsoleRows", "TestConsoleJourneys"},
+		[]string{
+			"admin/", "identity/settings/", "internal/web/", "internal/denial/", "caddymodule/console.go", "caddymodule/inventory/",
+			"docs/console.md",
+		},
+	},
+	{
+		"pages of people in a browser, in each state and language",
+		[]string{"TestCrawl", "TestDashboard", "TestDashboardInEveryLanguage", "TestDashboardAccounts", "TestPagesInEveryLanguage"},
+		[]string{"authz/", "identity/", "internal/web/"},
+	},
 	{
 		"SAML providers: SimpleSAMLphp and samlp",
 		[]string{"TestSAML", "TestSAMLGuide", "TestSAMLP", "TestSAMLReplay"},
 		[]string{
-			"idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/",
+			"caddymodule/provider/", "idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/",
 			"scripts/simplesamlphp.sh", "docs/saml.md",
 		},
 	},
@@ -55,22 +67,22 @@ var suites = []suite{
 	{
 		"OpenID providers: oidc-provider",
 		[]string{"TestOIDCProvider", "TestOIDCProviderDown"},
-		[]string{"idp/", "identity/federation/", "internal/breaker/", "internal/outbound/", "internal/jwa/"},
+		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/breaker/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
 		"presets of providers",
 		[]string{"TestPresets"},
-		[]string{"idp/", "identity/federation/", "internal/testidp/", "internal/outbound/", "internal/jwa/"},
+		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/testidp/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
 		"Kerberos: MIT's KDC",
 		[]string{"TestKerberosGuide", "TestKerberosMethod"},
-		[]string{"idp/", "identity/federation/", "internal/keytab/", "docs/kerberos.md"},
+		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/keytab/", "docs/kerberos.md"},
 	},
 	{
 		"directories: OpenLDAP",
 		[]string{"TestLDAPGuide"},
-		[]string{"idp/", "identity/federation/", "docs/ldap.md"},
+		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "docs/ldap.md"},
 	},
 	{
 		"gateways: nginx, HAProxy, Envoy, Traefik",
@@ -108,10 +120,14 @@ func main() {
 	if err != nil {
 		since, files = fmt.Sprintf("the change is not known (%v)", err), nil
 	}
+	declared, problem := declarations("..", files)
+	if err == nil {
+		err = problem
+	}
 	fmt.Fprintf(os.Stderr, "suites: %s, %d files\n", since, len(files))
 	var left []string
 	for _, s := range suites {
-		switch file := s.touched(files); {
+		switch file := s.touched(files, declared); {
 		case err != nil:
 			fmt.Fprintf(os.Stderr, "  runs              %s\n", s.name)
 		case file != "":
@@ -127,14 +143,43 @@ func main() {
 }
 
 // touched returns the first of the changed files that concerns the suite, or "".
-func (s suite) touched(files []string) string {
-	i := slices.IndexFunc(files, func(file string) bool {
-		return slices.ContainsFunc(slices.Concat(shared, s.paths), func(prefix string) bool { return strings.HasPrefix(file, prefix) })
-	})
-	if i < 0 {
-		return ""
+func (s suite) touched(files []string, declared map[string][]string) string {
+	for _, file := range files {
+		if s.concerns(file, declared) {
+			return file
+		}
 	}
-	return files[i]
+	return ""
+}
+
+func (s suite) concerns(file string, declared map[string][]string) bool {
+	if tests := declared[file]; len(tests) > 0 {
+		return slices.ContainsFunc(tests, func(name string) bool { return slices.Contains(s.tests, name) })
+	}
+	return slices.ContainsFunc(slices.Concat(shared, s.paths, []string{"e2e/"}), func(prefix string) bool { return strings.HasPrefix(file, prefix) })
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
+
+// declarations returns the tests of each of these files of e2e that declares some.
+func declarations(root string, files []string) (map[string][]string, error) {
+	declared := map[string][]string{}
+	for _, file := range files {
+		if path.Dir(file) != "e2e" || !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(root, file))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // what used it has changed too
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range testFunction.FindAllSubmatch(raw, -1) {
+			declared[file] = append(declared[file], string(m[1]))
+		}
+	}
+	return declared, nil
 }
 
 // leastCommits is the minimum number of commits of main that are looked at.

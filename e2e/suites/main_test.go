@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,19 +18,17 @@ func TestSuites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]bool{}
-	for _, name := range sources {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllStringSubmatch(string(raw), -1) {
-			tests[m[1]] = true
-		}
+	for i, name := range sources {
+		sources[i] = "e2e/" + filepath.Base(name)
 	}
+	declared, err := declarations("../..", sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := slices.Concat(slices.Collect(maps.Values(declared))...)
 	for _, s := range suites {
 		for _, name := range s.tests {
-			if !tests[name] {
+			if !slices.Contains(tests, name) {
 				t.Errorf("suite %q: there is no test %s", s.name, name)
 			}
 		}
@@ -169,7 +167,8 @@ func TestChanges(t *testing.T) {
 
 func TestTouched(t *testing.T) {
 	t.Parallel()
-	s := suite{paths: []string{"idp/saml/", "docs/saml.md"}}
+	s := suite{tests: []string{"TestSAML"}, paths: []string{"idp/saml/", "docs/saml.md"}}
+	declared := map[string][]string{"e2e/saml_test.go": {"TestSAML"}, "e2e/pin_test.go": {"TestPIN", "TestNewPIN"}}
 	for _, tt := range []struct {
 		files []string
 		want  string
@@ -178,10 +177,12 @@ func TestTouched(t *testing.T) {
 		{[]string{"README.md", "identity/person/name.go", "idp/samlx.go", "docs/idp/saml/"}, ""},
 		{[]string{"README.md", "idp/saml/assertion.go"}, "idp/saml/assertion.go"},
 		{[]string{"docs/saml.md"}, "docs/saml.md"},
-		{[]string{"e2e/server_test.go"}, "e2e/server_test.go"},
+		{[]string{"e2e/pin_test.go", "e2e/saml_test.go"}, "e2e/saml_test.go"},
+		{[]string{"e2e/pin_test.go"}, ""},
+		{[]string{"e2e/browser_test.go"}, "e2e/browser_test.go"},
 		{[]string{"go.sum"}, "go.sum"},
 	} {
-		if got := s.touched(tt.files); got != tt.want {
+		if got := s.touched(tt.files, declared); got != tt.want {
 			t.Errorf("touched(%s) = %q, want %q", strings.Join(tt.files, " "), got, tt.want)
 		}
 	}
