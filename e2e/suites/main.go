@@ -156,7 +156,10 @@ func (s suite) concerns(file string, declared map[string][]string) bool {
 	if tests := declared[file]; len(tests) > 0 {
 		return slices.ContainsFunc(tests, func(name string) bool { return slices.Contains(s.tests, name) })
 	}
-	return slices.ContainsFunc(slices.Concat(shared, s.paths, []string{"e2e/"}), func(prefix string) bool { return strings.HasPrefix(file, prefix) })
+	if strings.HasPrefix(file, "e2e/") {
+		return !strings.HasPrefix(file, "e2e/suites/")
+	}
+	return slices.ContainsFunc(slices.Concat(shared, s.paths), func(prefix string) bool { return strings.HasPrefix(file, prefix) })
 }
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t `)

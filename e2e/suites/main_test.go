@@ -179,6 +179,7 @@ func TestTouched(t *testing.T) {
 		{[]string{"docs/saml.md"}, "docs/saml.md"},
 		{[]string{"e2e/pin_test.go", "e2e/saml_test.go"}, "e2e/saml_test.go"},
 		{[]string{"e2e/pin_test.go"}, ""},
+		{[]string{"e2e/suites/main.go"}, ""},
 		{[]string{"e2e/browser_test.go"}, "e2e/browser_test.go"},
 		{[]string{"go.sum"}, "go.sum"},
 	} {
