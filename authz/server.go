@@ -101,7 +101,7 @@ type Config struct {
 	Acceptances []client.Acceptance
 	// Documents says which metadata documents of clients are fetched.
 	Documents cimd.Config
-	// Trusted are issuers elsewhere whose tokens stand for clients.
+	// Trusted are other issuers whose tokens authenticate clients.
 	Trusted []workload.Rule
 	// Registration says which clients can register themselves.
 	Registration dcr.Config
@@ -117,7 +117,7 @@ type Config struct {
 	// CertificateEndpoints is the origin at which clients with a certificate find the endpoints (RFC 8705 5). Empty: the
 	// issuer.
 	CertificateEndpoints string
-	// Signals says whether receivers of shared signals are told what happens to people, and of whom.
+	// Signals says whether receivers of shared signals are told about events of people, and about which people.
 	Signals ssf.Config
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
@@ -136,7 +136,7 @@ type Deps struct {
 	Subjects Subjects
 	// Passwords is for the password grant. nil: a client with that grant is an error.
 	Passwords grant.Passwords
-	// Providers knows the providers of this moment. nil: those of the configuration are all.
+	// Providers returns the current providers. nil: only those of the configuration exist.
 	Providers clientstore.Providers
 	Pages     *web.Renderer
 	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
@@ -151,8 +151,8 @@ type Deps struct {
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) audit.Origin
-	// Certificate returns the certificate that the sender of a request has proved to hold the key of, or nil. An error is
-	// a verdict. nil: no one has one.
+	// Certificate returns the certificate whose private key the sender of a request has proved to hold, or nil. An error
+	// is a verdict. nil: no one has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
 	// Called notes that an API client has called from an address. nil: nothing is noted.
 	Called func(apiClient, address string)
@@ -160,15 +160,14 @@ type Deps struct {
 	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
 	// ClientCalled notes that a client has shown who it is, from an address. nil: nothing is noted.
 	ClientCalled func(client, address string)
-	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
-	// true.
+	// Admit counts the stored requests of strangers, and returns false when the sender has too many. Default: always true.
 	Admit func(*http.Request) bool
 	// UsedProofs knows which DPoP proofs were used at resources. nil: each use is written before the answer.
 	UsedProofs *dpop.Memory
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP *http.Client
-	// Refusals keeps why someone was refused. nil: they are logged alone.
+	// Refusals stores the reasons of refusals. nil: they are only logged.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
@@ -315,10 +314,10 @@ func (c *Config) registry() clientstore.Config {
 	}
 }
 
-// Check returns what New would refuse of a configuration, as far as it is known without the storage.
+// Check returns the errors of New for a configuration that can be found without the storage.
 func (c *Config) Check() []error { return clientstore.Check(c.registry()) }
 
-// Parked are the forms that wait for a sign-in at a site.
+// Parked returns the forms that wait for a sign-in at a site.
 func (s *Server) Parked() *savedforms.Forms { return s.parked }
 
 // ServeHTTP answers the paths of routes.go and 404 for others.

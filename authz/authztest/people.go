@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	buttonPath    = "/test/sign-in" // where the button is
+	buttonPath    = "/test/sign-in" // page with the sign-in button
 	sessionCookie = "test-session"
 	sessionEnds   = 12 * time.Hour
 )
@@ -33,11 +33,11 @@ type People struct {
 	secondFactor        bool
 	persons             map[string]authn.Subject
 	sessions            map[string]*session
-	closing             map[string]bool // sessions of which a transaction says that they are closed, if it was kept
+	closing             map[string]bool // sessions that a transaction has closed, if it was committed
 	demands             []authn.Demand
 	touched             map[string]int
 	linked              map[string]string // provider, issuer, subject
-	vouching            bool              // of all that are linked
+	vouching            bool              // for all linked persons
 	made                int
 	failure             error
 	farewell, elsewhere bool
@@ -58,7 +58,7 @@ type session struct {
 	confirmed time.Time
 }
 
-// Admin is the actor of what a test does by command.
+// Admin is the actor of the administrative changes of a test.
 var Admin = audit.Actor{ID: "admin", Name: "admin API", Origin: audit.Self}
 
 // Demo and Guest are the persons of every harness.
@@ -85,7 +85,8 @@ func newPeople(clock *Clock) *People {
 	return p
 }
 
-// changed makes everything that was read of people before be read again: they are not in the store, so it cannot tell.
+// changed makes everything that was read about people be read again: they are not in the store, so the store cannot
+// notice a change.
 func (p *People) changed() { touch(p.store) }
 
 // Change changes a person, as an administrator would.
@@ -98,7 +99,7 @@ func (p *People) Change(id string, change func(*authn.Subject)) {
 	p.persons[id] = s
 }
 
-// Fail makes every question about people fail with err, until it is called with nil.
+// Fail makes every call fail with err, until it is called with nil.
 func (p *People) Fail(err error) {
 	defer p.changed()
 	p.mu.Lock()
@@ -128,15 +129,15 @@ func (p *People) After(f func(*authn.Result)) {
 	p.after = f
 }
 
-// Vouch signs a person in with each request of a browser that is not signed in, as a proxy in front does, and does in a
-// transaction what is wanted along.
+// Vouch signs a person in with each request of a browser that is not signed in, as a proxy in front does, and runs
+// Demand.Along in a transaction.
 func (p *People) Vouch(person string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.vouched = person
 }
 
-// vouch is the sign-in of a person that a proxy vouches for, or nil.
+// vouch returns the sign-in of a person that a proxy vouches for, or nil.
 func (p *People) vouch(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	p.mu.Lock()
 	person, known := p.vouched, p.current(r) != nil
@@ -210,7 +211,7 @@ func (p *People) CheckPassword(_ context.Context, _, username, password string, 
 	return nil, authn.ErrBadCredentials
 }
 
-// CheckPasswordOnly implements grant.Passwords. It is CheckPassword for people who have set up nothing more.
+// CheckPasswordOnly implements grant.Passwords. It is CheckPassword without a second factor.
 func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from audit.Origin) (*authn.Session, error) {
 	p.mu.Lock()
 	more := p.secondFactor
@@ -221,8 +222,7 @@ func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, pass
 	return si, err
 }
 
-// Needs implements authz.Subjects: a second step where the client always asks for it, and where everybody has set up
-// one.
+// Needs implements authz.Subjects: a second step if the client always asks for one, or if everyone has set one up.
 func (p *People) Needs(_ storage.Tx, _, asks, _ string, _ time.Time) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,7 @@ func (p *People) Needs(_ storage.Tx, _, asks, _ string, _ time.Time) (int, error
 	return 0, p.failure
 }
 
-// SetUpSecondFactor says whether everybody has set up a second factor.
+// SetUpSecondFactor sets whether everyone has a second factor.
 func (p *People) SetUpSecondFactor(has bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +284,7 @@ func (p *People) Get(_ storage.Tx, subject string) (authn.Subject, error) {
 // closedSessions are the sessions that a transaction has closed: ids.
 var closedSessions = storage.NewTable[struct{}]("authztest_closed_session")
 
-// isClosed reports whether CloseSession has closed a session in tx or in an earlier transaction that was kept.
+// isClosed reports whether CloseSession has closed a session in tx or in an earlier transaction that was committed.
 func (p *People) isClosed(tx storage.Tx, id string) (bool, error) {
 	if !p.closing[id] {
 		return false, nil
@@ -297,7 +297,7 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (authn.Session
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sessions[id]
-	closed, err := closedSessions.Has(tx, id) // read in any case: what was read tells when the answer does not hold any more
+	closed, err := closedSessions.Has(tx, id) // read in any case, so a later change invalidates the answer
 	switch {
 	case err != nil:
 		return authn.Session{}, err
@@ -326,7 +326,7 @@ func (p *People) SignsIn(_ storage.Tx, provider string) (bool, error) {
 	return !slices.Contains(p.off, provider), nil
 }
 
-// GroupExists implements authz.Subjects: there are those of someone, and staff.
+// GroupExists implements authz.Subjects: the groups of the persons exist, and staff.
 func (p *People) GroupExists(_ storage.Tx, name string) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -505,7 +505,7 @@ func (p *People) RefreshDetails(ctx context.Context, _, _, _ string) (map[string
 	refresh := p.refresh
 	p.mu.Unlock()
 	if refresh == nil {
-		return nil, nil //nolint:nilnil // no person can be asked
+		return nil, nil //nolint:nilnil // no provider can be asked
 	}
 	return refresh(ctx)
 }

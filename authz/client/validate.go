@@ -30,7 +30,7 @@ const (
 	GrantTokenExchange     = "token_exchange"  // RFC 8693
 )
 
-// Bounds of what is configured.
+// Bounds of the configuration.
 const (
 	minSecret = 32   // characters of a client secret
 	MaxSecret = 1024 // bytes of one
@@ -49,7 +49,7 @@ const DefaultProvider = "identity"
 
 const day = 24 * time.Hour
 
-// WithDefaults returns a copy in which every empty member says what it means.
+// WithDefaults returns a copy with the defaults filled in.
 func (c *Client) WithDefaults() *Client {
 	out := *c
 	setDefault(&out.Name, c.ID)
@@ -92,7 +92,8 @@ func CheckContact(text string) error {
 	return nil
 }
 
-// Validate returns all that is wrong with a client, or nil. It looks at the client alone.
+// Validate returns everything that is wrong with a client, or nil. It does not look at other parts of the
+// configuration.
 func (c *Client) Validate() error {
 	var p Problems
 	p.AddErr(CheckID(c.ID))
@@ -118,7 +119,7 @@ func (c *Client) Validate() error {
 		}
 	}
 	for _, scope := range c.DefaultScopes {
-		if !c.HasScope(scope) && (len(c.Scopes) > 0 || c.Document == nil) { // one that has registered itself has those of all such clients
+		if !c.HasScope(scope) && (len(c.Scopes) > 0 || c.Document == nil) { // a self-registered client has the scopes of all such clients
 			p.Addf("default_scopes: %q is not one of the client's scopes", scope)
 		}
 	}
@@ -265,7 +266,7 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	c.checkExchange(p)
 	if c.HasGrant(GrantJWTBearer) && c.Public {
-		p.Addf("grants: a public client cannot use jwt_bearer: anyone who knows its name could show what it shows")
+		p.Addf("grants: a public client cannot use jwt_bearer: anyone who knows its name could present the same assertion")
 	}
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions/token-endpoint.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
@@ -417,7 +418,7 @@ func checkAudience(a string) error {
 	return nil
 }
 
-// CheckResource says what is wrong with a resource that a client names. (RFC 8707 2)
+// CheckResource returns the problem with a resource that a client names, or nil. (RFC 8707 2)
 func CheckResource(s string) error {
 	if len(s) > maxTarget {
 		return errors.New("it is too long")
@@ -470,7 +471,7 @@ func (p *Problems) Join() error {
 	return &InvalidError{strings.Join(text, "; ")}
 }
 
-// InvalidError says all that is wrong with a client, for the administrator who wrote it.
+// InvalidError lists everything that is wrong with a client, for the administrator who wrote it.
 type InvalidError struct{ text string }
 
 func (e *InvalidError) Error() string { return e.text }
@@ -478,8 +479,9 @@ func (e *InvalidError) Error() string { return e.text }
 // Invalidf returns an InvalidError.
 func Invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// checkOtherURIs holds that an address we call is as safe as one that a browser is sent to, and that a page in a frame,
-// or behind a link on our pages, is the client's own (Front-Channel Logout 2: scheme, host and port of a redirect URI).
+// checkOtherURIs checks that an address we call is as safe as one that a browser is sent to, and that a page in a
+// frame, or one that our pages link to, is the client's own (Front-Channel Logout 2: scheme, host and port of a
+// redirect URI).
 func (c *Client) checkOtherURIs(p *Problems) {
 	for _, o := range [...]struct {
 		option, uri string
@@ -498,7 +500,7 @@ func (c *Client) checkOtherURIs(p *Problems) {
 			p.Addf("%s: %q: must be https", o.option, o.uri)
 		}
 		if o.own && !slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return RedirectTarget(r) == RedirectTarget(o.uri) }) {
-			p.Addf("%s: %q has not the scheme, host and port of one of the redirect_uris", o.option, o.uri)
+			p.Addf("%s: %q does not have the scheme, host and port of one of the redirect_uris", o.option, o.uri)
 		}
 	}
 }

@@ -31,16 +31,17 @@ var (
 	errReplayed = denial.New(denial.AssertionReplayed, "the assertion was used before")
 	errPerson   = denial.New(denial.AssertionUntrusted,
 		"no person is linked to the identity that the assertion names, or the person is blocked")
-	errWeak     = denial.New(denial.SecondFactorNeeded, "an identity assertion is no second step")
+	errWeak     = denial.New(denial.SecondFactorNeeded, "an identity assertion is not a second step")
 	errUnproved = denial.New(denial.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
 )
 
 // Subjects reads people inside a transaction.
 type Subjects interface {
-	// Linked returns the person of an identity at a provider, or storage.ErrNotFound. vouched is that of authn.Result.
+	// Linked returns the person of an identity at a provider, or storage.ErrNotFound. vouched is as in authn.Result.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error)
-	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
+	// Needs returns the level that a sign-in of a person needs for a client, including that of a required second step,
+	// since no page can ask for one here. asks is the second_factor of the client. A *authn.Refusal means that no sign-in
+	// suffices.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
@@ -83,7 +84,7 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 		return nil, err
 	}
 	resources := q.Client.OwnResources(q.Form.All("resource"))
-	if named := q.Client.OwnResources(who.Resources); len(named) > 0 { // otherwise the issuer leaves them to the client
+	if named := q.Client.OwnResources(who.Resources); len(named) > 0 { // otherwise the issuer leaves the choice to the client
 		if resources, err = grant.NarrowAudience(q.Client, resources, named); err != nil {
 			return nil, err
 		}
@@ -141,7 +142,7 @@ func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	if !q.Form.Has("scope") { // those of the sites that the client names can be more
+	if !q.Form.Has("scope") { // the scopes of named sites can be more than is allowed
 		own := q.Client.DefaultScopes
 		scope = slices.DeleteFunc(scope, func(name string) bool { return !allowed(name) && !slices.Contains(own, name) })
 	}
@@ -151,8 +152,8 @@ func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, err
 	return scope, nil
 }
 
-// find returns the sign-in of the assertion, of the person who signs in with that very identity. An address in an
-// assertion finds no one.
+// find returns the sign-in that the assertion proves. It finds the person by the linked identity alone, never by an
+// e-mail address in the assertion.
 func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Identity) (in token.SignIn, epoch int64, err error) {
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		person, vouched, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject)

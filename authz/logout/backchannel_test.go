@@ -309,8 +309,8 @@ func TestLogoutURIsValidate(t *testing.T) {
 		{"com.example.app:/x", "", "must be https"},
 		{"https://else.example.com/x#f", "", "fragment"},
 		{"/x", "", "absolute"},
-		{"", "https://else.example.com/y", "has not the scheme, host and port"},
-		{"", "https://p.example.com:8443/y", "has not the scheme, host and port"},
+		{"", "https://else.example.com/y", "does not have the scheme, host and port"},
+		{"", "https://p.example.com:8443/y", "does not have the scheme, host and port"},
 	} {
 		client := authztest.PairwiseClient("p", "p.example.com")
 		client.BackchannelLogoutURI, client.FrontchannelLogoutURI = c.back, c.front

@@ -17,7 +17,7 @@ import (
 )
 
 // Introspection is the state of a token. For an unknown, expired or revoked token Active is false and nothing else is
-// set. The caller can set its fields, but what they point to is shared.
+// set. The caller can set its fields, but not the values behind pointers, slices and maps: those are shared.
 type Introspection struct {
 	Active   bool
 	Scope    []string
@@ -47,10 +47,10 @@ type Introspection struct {
 
 	Provider string   // of the sign-in
 	Vouched  bool     // as in authn.Result
-	Barred   bool     // The token is inactive because people cannot sign in by its provider any more.
+	Barred   bool     // the token is inactive because people cannot sign in by its provider any more
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
-	Verified string   // what it asks for there as verified, in JSON
-	Sector   string   // in which the client knows the person; Subject is the public identifier
+	Verified string   // the verified claims that it asks for there, in JSON
+	Sector   string   // of the identifier by which the client knows the person; Subject is the public one
 
 	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
 	AppPassword string
@@ -115,12 +115,13 @@ func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, err
 	return in, err
 }
 
-// Observe is Recheck, and returns what the answer rests on. It rests on the signing keys too: see keys.Keys.Version.
+// Observe is Recheck, and also returns the basis of the answer. The answer depends on the signing keys too: see
+// keys.Keys.Version.
 func (l *Ledger) Observe(ctx context.Context, token string) (*Introspection, recheck.Basis, error) {
 	return l.ask(ctx, aboutToken, token)
 }
 
-// KeysVersion is another one whenever a signing key has come or gone.
+// KeysVersion changes whenever a signing key is added or removed.
 func (l *Ledger) KeysVersion() uint64 { return l.deps.Keys.Version() }
 
 func unlessUsedUp(in *Introspection, err error) (*Introspection, error) {
@@ -130,14 +131,14 @@ func unlessUsedUp(in *Introspection, err error) (*Introspection, error) {
 	return in, err
 }
 
-// The kinds of questions whose answers are kept.
+// The kinds of questions whose answers are cached.
 const (
 	aboutToken       byte = iota
 	aboutTokenInFull      // its permissions too
 	aboutJWT
 )
 
-// How many bytes of answers are kept: some 20,000 tokens of clients, or 8,000 of persons.
+// The sizes of the caches in bytes: some 20,000 tokens of clients, or 8,000 of persons.
 const (
 	answersKept = 16 << 20
 	jwtsKept    = 4 << 20
@@ -150,7 +151,7 @@ type cachedIntrospection struct {
 	signed uint64 // the set of signing keys that has verified the JWT. 0: another token
 }
 
-// ask answers from memory, or reads the token in one View.
+// ask answers from the cache, or reads the token in one View.
 func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, recheck.Basis, error) {
 	if len(token) > maxToken {
 		return &Introspection{}, recheck.Basis{}, nil
@@ -190,7 +191,7 @@ func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspecti
 // maxToken is longer than any access token.
 const maxToken = 16 << 10
 
-// inspect reads an access token. It returns until when an active one stands if no record changes.
+// inspect reads an access token. It returns the time until which an active one is valid if no record changes.
 func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspection) (until time.Time, err error) {
 	*out = Introspection{}
 	rec, found, err := accessTokens.Find(tx, key)
@@ -292,7 +293,7 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	if errors.Is(err, storage.ErrNotFound) {
 		return h, false, nil
 	}
-	// The clients that it came from, too: their own tokens of the person would be inactive.
+	// The clients that the token was exchanged from count too: their own tokens of the person would be inactive.
 	left := func(of *client.Client) bool { return l.deps.Clients.MayPerson(of, &person) != nil }
 	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || !g.Counts(&person) || left(c) ||
 		slices.ContainsFunc(clients, left) {
