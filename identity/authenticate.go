@@ -22,7 +22,7 @@ import (
 )
 
 // Authenticate returns the browser's sign-in if it satisfies d. Otherwise it stores d, bound to this browser, redirects
-// to the sign-in page and returns authn.ErrResponded, or returns a *authn.Refusal. Any other error: the sign-in is
+// to the sign-in page and returns authn.ErrResponded, or returns a *authn.Refusal. After any other error the sign-in is
 // unknown.
 func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	q, err := s.Front.Load(w, r)
@@ -37,7 +37,7 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d authn.D
 	return result, err
 }
 
-// authentication is a demand while it is answered.
+// authentication is the state of answering a demand.
 type authentication struct {
 	q        *webflow.Request
 	demand   authn.Demand
@@ -49,7 +49,7 @@ type authentication struct {
 }
 
 // authenticateSteps answer a demand, in this order. A step that returns neither a result nor an error leaves the answer
-// to the next one; the last one always answers.
+// to the next one; the last step always answers.
 var authenticateSteps = []func(*Service, *authentication) (*authn.Result, error){
 	(*Service).checkReturn,    // a page needs a way back
 	(*Service).findProviders,  // and the level that is needed
@@ -57,9 +57,9 @@ var authenticateSteps = []func(*Service, *authentication) (*authn.Result, error)
 	(*Service).askSecondStep,  // and whether a second step is needed
 	(*Service).acceptSession,  // the sign-in is good enough
 	(*Service).checkOpen,      // everything below is a new sign-in or a step-up
-	(*Service).trustBrowser,   // the sign-in is good enough but for its level, which the browser makes up for
+	(*Service).trustBrowser,   // the sign-in is good enough except for its level, and the browser is trusted
 	(*Service).passOnRefusal,  // a provider has just refused: its sign-in is not tried again
-	(*Service).stepUp,         // the sign-in is good enough but for its level
+	(*Service).stepUp,         // the sign-in is good enough except for its level
 	(*Service).checkReachable, // a new sign-in can reach the level
 	(*Service).checkPassive,   // OpenID Connect Core 3.1.2.1, prompt=none
 	(*Service).checkWays,      // there is a way to sign in
@@ -77,7 +77,7 @@ func (s *Service) AuthenticateRequest(q *webflow.Request, d authn.Demand) (*auth
 	}
 	a := &authentication{q: q, demand: d}
 	if a.demand.Assurance = max(d.Assurance, q.Settings.RequiredAssurance(d.Client.ID)); a.demand.Assurance > 0 {
-		a.demand.Along = nil // nothing is done along with a sign-in that can be refused yet
+		a.demand.Along = nil // it must not run for a sign-in that can still be refused
 	}
 	for _, step := range authenticateSteps {
 		result, err := step(s, a)
@@ -91,10 +91,10 @@ func (s *Service) AuthenticateRequest(q *webflow.Request, d authn.Demand) (*auth
 	return nil, errors.New("identity: no step has answered the demand")
 }
 
-// refuseProtocol is the answer to an application that an organisation has made a service provider of type SAML, when it
-// asks by OpenID Connect.
+// refuseProtocol rejects an OpenID Connect request of an application that its organisation has made a service provider
+// of type SAML.
 func refuseProtocol() error {
-	return &authn.Refusal{Code: "access_denied", Reason: "the organisation of the application signs people in there by SAML alone"}
+	return &authn.Refusal{Code: "access_denied", Reason: "the organisation of the application allows sign-ins only by SAML there"}
 }
 
 // checkAssurance refuses the sign-in of a person whose identity is not assured well enough.
@@ -119,7 +119,7 @@ func (s *Service) checkAssurance(a *authentication, result *authn.Result) error 
 		ClientID: a.demand.Client.ID, Provider: result.Provider,
 	}, cause)
 	if a.demand.Passive {
-		return &authn.Refusal{Code: webflow.UnmetLevel, Reason: "the identity of the person is not assured as required"}
+		return &authn.Refusal{Code: webflow.UnmetLevel, Reason: "the identity of the person is not assured at the required level"}
 	}
 	return &webflow.Answer{Status: http.StatusForbidden, Key: "error.assurance"}
 }
@@ -163,9 +163,9 @@ func (s *Service) readIdentity(a *authentication) (*authn.Result, error) {
 	return nil, nil
 }
 
-// askSecondStep demands the level of a second step where the settings, the client or the person want one. Sign-ins
-// that a provider reads from requests have been answered before: the proxy that vouches for them has asked for what it
-// wants.
+// askSecondStep demands the level of a second step if the settings, the client or the person require one. It does not
+// concern sign-ins that a provider reads from requests, which an earlier step has answered: the proxy that vouches for
+// them decides about second steps.
 func (s *Service) askSecondStep(a *authentication) (*authn.Result, error) {
 	switch s.secondFactor(a.q.Settings, a.demand.Client.ID, a.demand.SecondFactor) {
 	case authn.SecondFactorOnDemand:
@@ -179,7 +179,7 @@ func (s *Service) askSecondStep(a *authentication) (*authn.Result, error) {
 	return nil, nil
 }
 
-// secondFactor returns when a sign-in for a client needs a second step. says is what the client itself says.
+// secondFactor returns when a sign-in for a client needs a second step. says is the setting of the client itself.
 func (s *Service) secondFactor(u *settings.Units, client, says string) string {
 	return cmp.Or(u.SecondFactor(client, says), s.second)
 }
@@ -194,7 +194,7 @@ func (s *Service) acceptSession(a *authentication) (*authn.Result, error) {
 	return s.accepted(a), nil
 }
 
-// accepted is the result of a sign-in that is good enough.
+// accepted returns the result of a sign-in that is good enough.
 func (s *Service) accepted(a *authentication) *authn.Result {
 	if !a.demand.Unused {
 		s.Session.Use(a.q.Request, a.q.SignIn)
@@ -202,7 +202,7 @@ func (s *Service) accepted(a *authentication) *authn.Result {
 	return s.Federation.ResultFor(a.q.SignIn, a.demand)
 }
 
-// trustBrowser takes a trusted browser for the second factor: in this result, the session keeps its level.
+// trustBrowser accepts a trusted browser as the second factor, in this result only: the session keeps its level.
 func (s *Service) trustBrowser(a *authentication) (*authn.Result, error) {
 	if !s.needsLevel(a) {
 		return nil, nil
@@ -247,7 +247,7 @@ func (s *Service) passOnRefusal(a *authentication) (*authn.Result, error) {
 	return nil, cmp.Or[error](s.Federation.ForgetRefusal(a.q.Request, a.demand), a.refusal)
 }
 
-// needsLevel reports whether the sign-in is good enough but for its level.
+// needsLevel reports whether the sign-in is good enough except for its level.
 func (s *Service) needsLevel(a *authentication) bool {
 	return a.q.SignIn != nil && s.Front.Meets(a.q.SignIn, a.demand)
 }
@@ -279,14 +279,14 @@ func (s *Service) checkReachable(a *authentication) (*authn.Result, error) {
 	return nil, nil
 }
 
-// checkPassive refuses a demand that forbids pages, unless a provider can know the person without asking: that takes a
-// redirect there and back.
+// checkPassive refuses a demand that forbids pages, unless a provider may recognise the person without asking: that
+// takes a redirect there and back.
 func (s *Service) checkPassive(a *authentication) (*authn.Result, error) {
 	if !a.demand.Passive || (a.ways.Straight != nil && a.demand.Return != "") {
 		return nil, nil
 	}
 	return nil, &authn.Refusal{
-		Code: "login_required", Reason: "no one is signed in, or not as is demanded", Elsewhere: a.ways.Straight != nil,
+		Code: "login_required", Reason: "no one is signed in, or the sign-in does not meet the demand", Elsewhere: a.ways.Straight != nil,
 	}
 }
 

@@ -59,13 +59,14 @@ type Config struct {
 	Partitions person.PartitionConfig
 	// Providers are the identity providers other than the service itself, which is called identity.
 	Providers []federation.Provider
-	// ServiceProviders are the service providers at which people sign in by SAML, with us as the identity provider.
+	// ServiceProviders are the service providers at which people sign in by SAML, with this service as the identity
+	// provider.
 	ServiceProviders serviceprovider.Config
 	Passkeys         passkey.Config
 	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
 	EmailUsernames bool
-	// SecondFactor says when a sign-in needs a second step where neither the settings nor the client say so: one of the
-	// constants of package login. Default: when_set_up
+	// SecondFactor says when a sign-in needs a second step if neither the settings nor the client say so: one of the
+	// SecondFactor constants of package authn. Default: when_set_up
 	SecondFactor string
 	// CommonPasswords allows passwords that are on the list of common ones, or repeat a name of the person or the site.
 	CommonPasswords bool
@@ -93,19 +94,19 @@ type Deps struct {
 	Push notify.PushSender
 	// Breached reports whether a password is known from a breach. nil: the policy cannot demand the check.
 	Breached person.BreachCheck
-	// Manager knows the providers that change while the service runs. nil: all are in Config.
+	// Manager returns the providers that can change while the service runs. nil: all are in Config.
 	Manager federation.Manager
-	// KeyPair returns a key pair of the configuration by its name, "" is Gatehouse's own for SAML. nil: there are no
+	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML. nil: there are no
 	// service providers.
 	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
 	// Trusted and Checked make requests for the metadata of service providers: to addresses that the operator has
 	// written, and to others.
 	Trusted, Checked *http.Client
-	// Origin tells where a request came from. Default: its peer address.
+	// Origin returns the origin of a request. Default: its peer address.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
+	// Admit counts the flows that a sender begins, and returns false if there are too many. Default: no limit.
 	Admit func(*http.Request) bool
-	// Refusals keeps why someone was refused. nil: they are logged alone.
+	// Refusals stores the reasons of refusals. nil: they are only logged.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
@@ -134,7 +135,7 @@ type Service struct {
 	Recovery   *recovery.Service
 	Account    *account.Service
 
-	// Differences are those between the persons of the configuration and the stored ones, at the start.
+	// Differences are the differences between the persons of the configuration and the stored ones, at the start.
 	Differences []person.Difference
 
 	store   storage.Store
@@ -151,7 +152,7 @@ type Service struct {
 	random  io.Reader
 
 	mux    http.Handler
-	part   *secret.Hasher // of Hasher, for API clients: they have a queue of their own
+	part   *secret.Hasher // of Hasher, for API clients, which have a separate queue
 	panics atomic.Int64
 }
 
@@ -218,7 +219,7 @@ func (d *Deps) complete() error {
 	return err
 }
 
-// siteNames returns the names of the site.
+// siteNames returns the names that a password must not repeat: the brand, and the host of the issuer.
 func siteNames(cfg Config) []string {
 	names := []string{cfg.Brand}
 	if u, err := url.Parse(cfg.Issuer); err == nil {

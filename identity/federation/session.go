@@ -29,7 +29,7 @@ const (
 	evSucceeded = iota
 	evSignedOut
 	evCreated
-	// EvCoupled is the place of the event that a person is coupled with an identity.
+	// EvCoupled is the place of the event of an identity that is linked to a person.
 	EvCoupled
 	evActivated
 	evMadeRoom
@@ -43,14 +43,14 @@ type Opening struct {
 	token     string
 	sessionID string
 	old       string // hash of the browser's session cookie
-	sealed    []byte // what the provider keeps with the session
+	sealed    []byte // data that the provider keeps with the session
 	locale    string // that the person prefers
 	device    string // of this browser, after a typed password
 	groups    *person.Update
 	entry     denial.Entry
 }
 
-// PrepareSession makes what does not belong into the transaction of a sign-in: tokens, ids and events.
+// PrepareSession makes the parts of a sign-in that must be made outside its transaction: tokens, ids and events.
 func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err error) {
 	o = &Opening{Now: s.deps.Now(), old: challenge.Hashed(s.deps.Jar.Get(r, session.CookieSession))}
 	if o.token, err = secret.NewToken(s.deps.Random, secret.Session); err != nil {
@@ -161,7 +161,7 @@ func (s *Service) appendAll(tx storage.Tx, list []audit.Event) error {
 	return nil
 }
 
-// hold stores what the provider needs of the session, and the names by which the provider may end it.
+// hold stores the data that the provider keeps with the session, and the names by which the provider can end it.
 func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, rec session.Record) error {
 	h := session.ProviderRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.sealed}
 	expires := s.deps.Session.Collect(rec)
@@ -178,12 +178,12 @@ func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, r
 	return session.ProviderRecords.Put(tx, sessionID, h, expires)
 }
 
-// subjectName names the sessions of a subject of a provider.
+// subjectName returns the name of all sessions of a subject at a provider.
 func subjectName(issuer, subject string) string {
 	return secret.Hash("subject\x00" + issuer + "\x00" + subject)
 }
 
-// sessionName names a session as the provider does.
+// sessionName returns the name of one session, which the provider has named.
 func sessionName(issuer, name string) string {
 	return secret.Hash("session\x00" + issuer + "\x00" + name)
 }
@@ -204,7 +204,7 @@ func (s *Service) lastMAC(id string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.deps.Keyring.Derive("gatehouse last provider v1"), id)[:16])
 }
 
-// LastUsed is the provider that this browser signed in with last, or "".
+// LastUsed returns the provider that this browser signed in with last, or "".
 func (s *Service) LastUsed(r *http.Request) string {
 	v := s.deps.Jar.Get(r, kindLast)
 	i := strings.LastIndexByte(v, '.')

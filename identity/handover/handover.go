@@ -38,7 +38,7 @@ type Deps struct {
 	Now        func() time.Time
 }
 
-// Service takes people over. It is safe for concurrent use.
+// Service moves people over. It is safe for concurrent use.
 type Service struct{ Deps }
 
 // New returns a service.
@@ -54,15 +54,15 @@ type newcomer struct {
 }
 
 var (
-	// errKnown says that the account of the directory has come here already.
-	errKnown = errors.New("the account is here already")
-	// errTaken says that the account would be that of someone else here.
-	errTaken = errors.New("the name or the address is another account's here")
+	// errKnown says that the account of the directory was moved already.
+	errKnown = errors.New("the account was moved already")
+	// errTaken says that the username or the address belongs to someone else here.
+	errTaken = errors.New("the name or the address belongs to another account here")
 	errWait  = errors.New("too many tries")
 )
 
-// Ask implements challenge.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder
-// means no one. challenge.ErrElsewhere: an old directory does not answer.
+// Ask implements challenge.Elsewhere: it returns the owner of an unknown username and its password. An empty Holder
+// means that there is no owner. The error is challenge.ErrElsewhere if an old directory does not answer.
 func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Holder, more challenge.Attempt, err error) {
 	known, err := s.Federation.Current(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Hold
 		return a, more, nil // providers bring no one into another partition
 	}
 	if n.folded, err = person.Fold(n.name); err != nil {
-		return a, more, nil //nolint:nilerr // no one can have the name
+		return a, more, nil //nolint:nilerr // the name cannot be a username
 	}
 	came, here, err := s.recall(ctx, n.partition, n.folded)
 	switch {
@@ -136,7 +136,7 @@ func isOurs(err error) bool {
 	return false
 }
 
-// askOne asks one directory. errKnown: the account has come here before, and its password is tried here alone.
+// askOne asks one directory. errKnown: the account was moved before, so its password is only tried here.
 // (docs/attacks/person-files.md: other spellings of a name have no tries of their own)
 func (s *Service) askOne(ctx context.Context, n *newcomer, m *federation.Member) (*idp.Identity, error) {
 	var found *idp.Identity
@@ -183,7 +183,7 @@ func (s *Service) count(ctx context.Context, n *newcomer, a person.Holder, name 
 	return nil
 }
 
-// recall returns the person who came here by a name, and whether the name belongs to no one any more.
+// recall returns the person who was moved under a name, and whether the name is that of a removed person.
 func (s *Service) recall(ctx context.Context, partition, folded string) (came string, removed bool, err error) {
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		rec, found, err := handovers.Find(tx, nameKey(byName, partition, folded))
@@ -199,7 +199,7 @@ func (s *Service) recall(ctx context.Context, partition, folded string) (came st
 	return came, removed, err
 }
 
-// cameAs returns the person whose account an identity is, or "".
+// cameAs returns the person that an identity belongs to, or "".
 func (s *Service) cameAs(ctx context.Context, m *federation.Member, id *idp.Identity) (came string, err error) {
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		came, err = cameAs(tx, m, id)
@@ -222,7 +222,7 @@ func cameAs(tx storage.Tx, m *federation.Member, id *idp.Identity) (string, erro
 	return "", nil
 }
 
-// holderOf returns the person whose account an identity is.
+// holderOf returns the person that an identity belongs to.
 func (s *Service) holderOf(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (person.Holder, error) {
 	came, err := s.cameAs(ctx, m, id)
 	if err != nil || came == "" {
@@ -231,8 +231,8 @@ func (s *Service) holderOf(ctx context.Context, n *newcomer, m *federation.Membe
 	return s.holder(ctx, n, came)
 }
 
-// holder returns a person who has come here, for another spelling of the name: the password is tried here, and the
-// attempt counts for the person. A person who was removed is no one.
+// holder returns a person who was moved before, found by another spelling of the name: the password is tried here, and
+// the attempt counts for this person. If the person was removed, the Holder is empty.
 func (s *Service) holder(ctx context.Context, n *newcomer, id string) (person.Holder, error) {
 	a, err := s.Person.HolderOf(ctx, id)
 	if err != nil || a.ID == "" {
@@ -244,7 +244,7 @@ func (s *Service) holder(ctx context.Context, n *newcomer, id string) (person.Ho
 	return a, nil
 }
 
-// takeOver makes the account of a person whose password an old directory knows.
+// takeOver creates the account of a person whose password an old directory has verified.
 func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (a person.Holder, err error) {
 	p := federation.PersonFrom(id)
 	if p.Username = m.Names(id); p.Username == "" {
@@ -276,7 +276,7 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 		if err := handovers.Create(tx, subjectKey(m, id), rec, time.Time{}); err != nil {
 			return err
 		}
-		if m.Redirects() { // who signs in there meets this account
+		if m.Redirects() { // a sign-in there finds this account
 			if err := s.Person.CoupleIdentity(tx, m.ID, id, personID, now); err != nil {
 				return err
 			}
@@ -303,10 +303,10 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 	return a, nil
 }
 
-// errName says that the operator has to say what the person is called here.
+// errName says that the operator has to map a username.
 var errName = errors.New("the name that was typed cannot be a username here: map one, or say that the addresses of the directory are verified")
 
-// create creates the person, without an address that is not taken here.
+// create creates the person. An e-mail address that is not accepted here is left out.
 func (s *Service) create(ctx context.Context, p person.NewPerson, by audit.Actor) (person.Details, error) {
 	d, err := s.Person.CreateAs(ctx, p, by, person.ReasonMigration)
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) && invalid.Field == "email" {
@@ -316,8 +316,8 @@ func (s *Service) create(ctx context.Context, p person.NewPerson, by audit.Actor
 	return d, err
 }
 
-// checkFree refuses an account that has come already, of someone who was removed, or with the address of another
-// person.
+// checkFree refuses an account that was moved already, that belongs to a removed person, or that has the address of
+// another person.
 func (s *Service) checkFree(tx storage.Tx, n *newcomer, m *federation.Member, id *idp.Identity, d *person.Record) error {
 	came, err := cameAs(tx, m, id)
 	if err != nil {
@@ -353,7 +353,7 @@ func orTaken(err error) error {
 	return err
 }
 
-// Forget remembers the names of a person who is removed: an old directory must not bring them back.
+// Forget stores the names of a person who is removed, so an old directory does not bring the person back.
 func Forget(tx storage.Tx, personID string) error {
 	rec, found, err := person.Records.Find(tx, personID)
 	if err != nil || !found {
@@ -387,7 +387,7 @@ func subjectKey(m *federation.Member, id *idp.Identity) string {
 	return storage.Key(bySubject, m.ID, secret.Hash(person.IdentityKey(m.ID, id)))
 }
 
-// refuse records why an old directory lets no one in. Names and passwords are left out.
+// refuse records that an old directory does not let the person in, and why. It leaves out names and passwords.
 func (s *Service) refuse(ctx context.Context, n *newcomer, m *federation.Member, reason denial.Reason, err error) {
 	why := denial.Refusal{Where: denial.SignIn, Reason: reason, By: "provider", Provider: m.ID, ClientID: n.Client}
 	s.Refusals.Refuse(ctx, s.Log, why, err, zap.String("client_ip", n.From.ClientIP))

@@ -52,7 +52,7 @@ type NewPerson struct {
 	Username string `json:"username"`
 	// Password is checked by the policy. Without it and PasswordHash the person cannot sign in by password yet.
 	Password secret.String `json:"password,omitzero"`
-	// PasswordHash was made by another system. secret.CheckImported says which are understood.
+	// PasswordHash was made by another system. secret.CheckImported says which forms are accepted.
 	PasswordHash  string   `json:"password_hash,omitempty"`
 	Name          string   `json:"name,omitempty"`
 	GivenName     string   `json:"given_name,omitempty"`
@@ -70,14 +70,15 @@ type NewPerson struct {
 	Profile *Profile `json:"profile,omitempty"`
 	// Directory are the additional attributes of a directory. Default: nothing.
 	Directory *Directory `json:"-"`
-	// Foreign says that another system tells of the person: what cannot be kept is left out. Default: it is refused.
+	// Foreign says that the data comes from another system: values that cannot be stored are left out. Default: they are
+	// refused.
 	Foreign bool `json:"-"`
-	// LeftOut are the parts that the caller has left out already. The event of the new person names it.
+	// LeftOut are the values that the caller has left out already. The event of the new person names them.
 	LeftOut []LeftOut `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
-	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of
-	// it. Default: nothing.
+	// Beside writes further records in the same transaction, before the person is stored. An error undoes all of it.
+	// Default: nothing.
 	Beside func(tx storage.Tx, rec *Record, id string) error `json:"-"`
 }
 
@@ -106,7 +107,7 @@ func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by audit.Actor)
 	return s.CreateAs(ctx, n, by, ReasonAPI)
 }
 
-// CreateAs is CreatePerson for a person who comes in this way.
+// CreateAs is CreatePerson for a person who is created in a given way, which decides about the welcome message.
 func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
 	if err == nil {
@@ -180,7 +181,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 	return d, nil
 }
 
-// Usable is NewPerson.Usable with the present settings.
+// Usable is NewPerson.Usable with the current settings.
 func (s *Service) Usable(ctx context.Context, n NewPerson) (NewPerson, error) {
 	now := s.deps.Now()
 	var out NewPerson
@@ -206,7 +207,7 @@ func (s *Service) idOf(n NewPerson) (string, error) {
 	return n.ID, nil
 }
 
-// RemovePerson removes the person of an id if allow, which gets the person, returns no error.
+// RemovePerson removes the person with an id. allow gets the person, and prevents the removal by an error.
 func (s *Service) RemovePerson(ctx context.Context, id string, by audit.Actor, allow func(tx storage.Tx, d *Details) error) error {
 	if !IsID(id) {
 		return ErrNoPerson
@@ -219,7 +220,7 @@ func (s *Service) RemovePerson(ctx context.Context, id string, by audit.Actor, a
 		if err := allow(tx, &d); err != nil {
 			return false, err
 		}
-		if by.BelowRoles && s.HasRole(rec) { // another one of the name could get the role
+		if by.BelowRoles && s.HasRole(rec) { // a new person with this username could get the role
 			return false, ErrSpared
 		}
 		return true, s.remove(tx, id, rec)
@@ -235,8 +236,8 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 	return nil
 }
 
-// SetState changes the state of a person and ends everything issued before. Removed frees the username and deletes
-// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError, *StateError for someone who has to
+// SetState changes the state of a person and ends all earlier sessions and grants. Removed frees the username and
+// deletes profile and password; it is final. Errors: ErrNoPerson, *ValidationError, *StateError for someone who has to
 // accept an invitation to become active.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by audit.Actor) error {
 	if to == Removed {

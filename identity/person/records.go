@@ -50,20 +50,21 @@ type Record struct {
 	UpdatedAt     time.Time `cbor:"12,keyasint"`
 	// External is the key in Identities of a person that a header provider has created.
 	External string `cbor:"13,keyasint,omitempty"`
-	// Claims are the standard claims that are no members above, such as phone_number.
+	// Claims are the standard claims without a member above, such as phone_number.
 	Claims    map[string]string `cbor:"14,keyasint,omitempty"`
 	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
-	// Awaits says that an inactive person can activate the account, and how they are welcomed then.
+	// Awaits says that an inactive person can activate the account, and which welcome message they get then.
 	Awaits Welcome `cbor:"16,keyasint,omitempty"`
 	// BlockedUntil is the time when a block ends by itself. Zero: it does not
 	BlockedUntil time.Time `cbor:"17,keyasint,omitzero"`
 	// Was is the state before the block, which the person has again after it. Empty: Active
 	Was State `cbor:"18,keyasint,omitempty"`
-	// Assurance is the evidence of the person's identity. Package assurance alone writes it.
+	// Assurance is the evidence of the person's identity. Only package assurance writes it.
 	Assurance authn.Assurance `cbor:"19,keyasint,omitempty"`
 }
 
-// ProfileRecord is everything else that is stored of a person. What the Record also has is right there (see overlay).
+// ProfileRecord is everything else that is stored of a person. For values that are in both, the Record is authoritative
+// (see overlay).
 type ProfileRecord struct {
 	Profile   Profile   `cbor:"1,keyasint"`
 	Directory Directory `cbor:"2,keyasint"`
@@ -104,7 +105,7 @@ type tallyRecord struct {
 	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of persons and their names
 }
 
-// NoticeTimeRecord is the time of a notice that is not sent again soon.
+// NoticeTimeRecord is the time of a notice, which is not repeated too soon.
 type NoticeTimeRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
@@ -118,8 +119,8 @@ type UsernameRecord struct {
 type PasswordRecord struct {
 	PHC       string    `cbor:"1,keyasint"`
 	ChangedAt time.Time `cbor:"2,keyasint"`
-	// SetBy names an actor who has set it and is audit.Actor.Untrusted. Then it signs in no one with a role in the
-	// admin console.
+	// SetBy is the audit.Actor.Untrusted of the actor who has set it. If it is not empty, the password does not sign in
+	// anyone with a role in the admin console.
 	SetBy string `cbor:"3,keyasint,omitempty"`
 }
 
@@ -136,8 +137,8 @@ type IdentityRecord struct {
 	Issuer  string    `cbor:"2,keyasint,omitempty"`
 	Subject string    `cbor:"3,keyasint,omitempty"`
 	Since   time.Time `cbor:"4,keyasint,omitempty"`
-	// Form is the form in which the provider named the person at the last sign-in, Stable the key in stableNames by
-	// which the identity is found when the provider names the person otherwise. Both can be empty.
+	// Form is the form in which the provider named the person at the last sign-in, Stable the key in stableNames by which
+	// the identity is found when the provider uses another form. Both can be empty.
 	Form   string `cbor:"5,keyasint,omitempty"`
 	Stable string `cbor:"6,keyasint,omitempty"`
 	// Vouched says that an API client has linked the identity, or opened the session in which it was linked, or that SetBy

@@ -23,8 +23,8 @@ import (
 // visitKept is the time that a visit is stored: longer than any session.
 const visitKept = 400 * 24 * time.Hour
 
-// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a
-// session is enough.
+// demand returns the sign-in that a request needs, and false if no sign-in here can satisfy it. cookie says that an
+// existing session is enough.
 func (o *open) demand(cookie bool) (authn.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
 	d := authn.Demand{
@@ -55,8 +55,8 @@ func (s *Service) showContinue(q *webflow.Request) error {
 	return s.answer(q, o, nil)
 }
 
-// answer signs the person in at the service provider, or asks first. decision is what the person has answered. nil:
-// nothing yet.
+// answer signs the person in at the service provider, or asks first. decision is the consent of the person. nil: they
+// were not asked yet.
 func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error {
 	if o.rec.Unnamed {
 		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, denial.Refusal{Reason: denial.ServiceProviderRequest},
@@ -69,7 +69,7 @@ func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error 
 	d, ok := o.demand(q.Settings.Features.CookieBasedSAMLAuthentication)
 	if !ok {
 		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow},
-			errors.New("the request asks for a class of sign-in that there is not"))
+			errors.New("the request asks for a class of sign-in that does not exist here"))
 	}
 	result, err := s.front.Authenticate(q, d)
 	refused := new(authn.Refusal)
@@ -86,13 +86,13 @@ func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error 
 		}
 		if !is {
 			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, denial.Refusal{Reason: denial.ServiceProviderRequest},
-				errors.New("the request names another person than the one who has signed in"))
+				errors.New("the request names a different person than the one who has signed in"))
 		}
 	}
 	class, ok := class(o.rec.Comparison, o.rec.Classes, result)
 	if !ok {
 		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow},
-			errors.New("the sign-in is of no class that the request asks for"))
+			errors.New("the sign-in is not of a class that the request asks for"))
 	}
 	x := &entry{o: o, result: result, format: format, class: class, decision: decision}
 	if err := s.judge(q, x); err != nil {
@@ -132,7 +132,7 @@ func (s *Service) refuseSignIn(q *webflow.Request, o *open, r *authn.Refusal) er
 	return s.refuse(q, o, samlidp.Responder, detail, why, r)
 }
 
-// entry is a sign-in at a service provider that is about to happen.
+// entry is a sign-in at a service provider that is in progress.
 type entry struct {
 	o        *open
 	result   *authn.Result
@@ -145,7 +145,8 @@ type entry struct {
 	asks bool // the person is asked first
 }
 
-// judge decides what is told, and whether the person is asked. A person who may not sign in gets a page.
+// judge decides which attributes are released, and whether the person is asked first. A person who must not sign in
+// gets a page.
 func (s *Service) judge(q *webflow.Request, x *entry) error {
 	var have grantRecord
 	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
@@ -199,8 +200,8 @@ func (s *Service) judge(q *webflow.Request, x *entry) error {
 	return nil
 }
 
-// deny shows a page that says why the person cannot sign in there. Where no page is allowed, the service provider is
-// told that it would take one. (SAML core 3.4.1, IsPassive)
+// deny shows a page that says why the person cannot sign in there. If no page is allowed, it tells the service provider
+// that a page would be needed. (SAML core 3.4.1, IsPassive)
 func (s *Service) deny(q *webflow.Request, x *entry, key string, why denial.Refusal, cause error) error {
 	if x.o.rec.Passive {
 		return cmp.Or(s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, why, cause), webflow.ErrAnswered)
@@ -253,7 +254,7 @@ func (s *Service) respond(q *webflow.Request, x *entry) error {
 	var index string
 	now := s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		// What holds now counts, not what held when the page was made.
+		// The current state counts, not that of when the page was made.
 		if _, err := s.deps.Session.Get(tx, x.result.SessionID, now); err != nil {
 			return err
 		}
@@ -297,7 +298,7 @@ func (s *Service) respond(q *webflow.Request, x *entry) error {
 	return nil
 }
 
-// rememberGrant stores that the person has signed in at the service provider, and what was told.
+// rememberGrant stores that the person has signed in at the service provider, and which attributes were released.
 func rememberGrant(tx storage.Tx, x *entry, now time.Time) error {
 	key := storage.Key(x.who.ID, x.o.m.ID)
 	rec, found, err := grants.Find(tx, key)
@@ -314,8 +315,8 @@ func rememberGrant(tx storage.Tx, x *entry, now time.Time) error {
 	return grants.Put(tx, key, rec, never)
 }
 
-// rememberVisit stores that the service provider knows the session, and returns under which SessionIndex. A second
-// sign-in in one session has the one of the first.
+// rememberVisit stores that the service provider knows the session, and returns the SessionIndex. A second sign-in in
+// one session keeps that of the first.
 func rememberVisit(tx storage.Tx, x *entry, name samlidp.NameID, index string, now time.Time) (string, error) {
 	entity, id := x.o.rec.Entity, x.result.SessionID
 	key := storage.Key(x.who.ID, id, secret.Hash(entity))

@@ -28,7 +28,7 @@ const maxText = 256 // characters of a name of the configuration
 type Provider struct {
 	// ID names it in addresses, Name on pages.
 	ID, Name string
-	// Metadata are XML, the path of a file, or an https address.
+	// Metadata is XML, the path of a file, or an https address.
 	Metadata string
 	// Level is the authentication level that every sign-in needs. 0: any.
 	Level int
@@ -36,43 +36,43 @@ type Provider struct {
 	SecondFactor string
 	// Assurance is the identity assurance level that every person needs. 0: any.
 	Assurance int
-	// Groups are those of which a person has to be in one. Empty: everybody may sign in.
+	// Groups are the groups whose members can sign in. Empty: everyone can.
 	Groups []string
 	// Entity is its entity ID, where the metadata is that of a federation. Empty: the only service provider there.
 	Entity string
 	// Certificate is a PEM file: the metadata must be signed by its key. Empty: unsigned metadata is accepted.
 	Certificate string
-	// AcceptExpired trusts the keys of its metadata whatever the validity of their certificates says.
+	// AcceptExpired trusts the keys of its metadata regardless of the validity of their certificates.
 	AcceptExpired bool
-	// Signed refuses requests without a signature, whatever the metadata say.
+	// Signed refuses requests without a signature, whatever the metadata says.
 	Signed bool
-	// Plain leaves assertions unencrypted, whatever the metadata say.
+	// Plain leaves assertions unencrypted, whatever the metadata says.
 	Plain bool
-	// Consent asks the person before attributes are told.
+	// Consent asks the person before attributes are released.
 	Consent bool
-	// Starts allows sign-ins that begin here. Relays are the RelayStates that their links can ask for.
+	// Starts allows sign-ins that begin here (IdP-initiated). Relays are the RelayStates that their links can ask for.
 	Starts bool
 	Relays []string
 	// Subject is the name of people at the service provider.
 	Subject Subject
 	// Attributes are the attributes of people that it gets.
 	Attributes []Attribute
-	// Unmapped tells the custom attributes too that have no row in Attributes.
+	// Unmapped also releases the custom attributes that have no row in Attributes.
 	Unmapped bool
 	// Rename gives custom attributes other names.
 	Rename map[string]string
-	// Organisation owns it. Empty: none.
+	// Organisation is the organisation that owns it. Empty: none.
 	Organisation string
 }
 
 // Subject is the name by which a service provider knows a person. (identity service document,
 // "saml_subject_name_attributes")
 type Subject struct {
-	// Format is that of names where the request asks for none: persistent, transient, email or unspecified. Empty: the
-	// first of the metadata, otherwise persistent.
+	// Format is the format of the NameID if the request asks for none: persistent, transient, email or unspecified. Empty:
+	// the first of the metadata, otherwise persistent.
 	Format string
-	// Attribute is the attribute that names a person in place of the one of the format. Empty: that. Fallback is used
-	// where a person has none of it.
+	// Attribute is the attribute that becomes the NameID, in place of the one of the format. Empty: the one of the format.
+	// Fallback is used for people who do not have it.
 	Attribute, Fallback string
 }
 
@@ -82,10 +82,10 @@ type Attribute struct {
 	Source string
 	// Label is shown to people. Empty: a word for the source.
 	Label string
-	// Names are under what it is told. Empty: as Source.
+	// Names are the names under which it is released. Empty: Source.
 	Names []Name
-	// Required refuses people who have none. Optional lets people leave it out. Unverified tells an address or a
-	// telephone number also if it is not known to be the person's.
+	// Required refuses people who do not have it. Optional lets people leave it out. Unverified releases an e-mail address
+	// or telephone number even if it is not verified.
 	Required, Optional, Unverified bool
 	// Show shows the value to the person who is asked.
 	Show bool
@@ -94,8 +94,8 @@ type Attribute struct {
 // Name is the name of an attribute in a message. Format is basic, uri, unspecified, or empty: none.
 type Name struct{ Format, Name string }
 
-// Validate returns everything that is wrong with a service provider. It reads no file, and metadata can have expired:
-// that is a fault of this service provider alone, see Warnings.
+// Validate returns everything that is wrong with a service provider. It reads no files, and accepts expired metadata,
+// which concerns this service provider alone: see Warnings.
 func (p *Provider) Validate() error {
 	var wrong []error
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -121,11 +121,11 @@ func (p *Provider) Validate() error {
 			say("the attribute %s is required and optional: keep one of them", a.Source)
 		}
 		if a.Unverified && !verifiable[canonical(a.Source)] {
-			say("the attribute %s needs no unverified: only email and phone_number are verified", a.Source)
+			say("the attribute %s cannot have unverified: only email and phone_number are verified", a.Source)
 		}
 		for _, n := range a.Names {
 			if _, ok := samlidp.NameFormats[n.Format]; n.Format != "" && !ok || n.Name == "" || !idp.IsText(n.Name, maxText) {
-				say("the attribute %s: %q with the format %q is no name of an attribute: the format is basic, uri or unspecified",
+				say("the attribute %s: %q with the format %q is not the name of an attribute: the format is basic, uri or unspecified",
 					a.Source, n.Name, n.Format)
 			}
 		}
@@ -141,7 +141,7 @@ func CheckMetadata(metadata string, now time.Time) error {
 	if samlidp.IsXML(metadata) {
 		return samlidp.CheckCurrent(metadata, now)
 	}
-	return errors.New("want the metadata or their https address, no file")
+	return errors.New("want the metadata or its https address, not a file")
 }
 
 // member is a service provider with its metadata.
@@ -151,7 +151,7 @@ type member struct {
 	source *samlidp.Source
 }
 
-// client is the service provider as pages show it.
+// client returns the service provider as pages show it.
 func (m *member) client() authn.Client { return authn.Client{ID: m.ID, Name: m.Name, SAML: true} }
 
 func (s *Service) member(p Provider, trusted bool) (*member, error) {
@@ -167,7 +167,7 @@ func (p *Provider) source(trusted bool) samlidp.Options {
 	return samlidp.Options{Files: trusted, Entity: p.Entity, Certificate: p.Certificate, AcceptExpired: p.AcceptExpired}
 }
 
-// unsigned is source without the file of a certificate, which is not read where a configuration is checked.
+// unsigned is source without the certificate file, which is not read while a configuration is checked.
 func (p *Provider) unsigned() samlidp.Options {
 	o := p.source(true)
 	o.Certificate = ""
@@ -187,15 +187,15 @@ func (p *Provider) Warnings(now time.Time) []idp.Warning {
 	return source.Warnings(context.Background())
 }
 
-// patience bounds how long Warnings waits for metadata that are read for the first time.
-const patience = time.Second
+// maxWait bounds the time that Warnings waits for metadata that is read for the first time.
+const maxWait = time.Second
 
-// Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one
-// that has nothing wrong. Metadata that have become old are read again meanwhile.
+// Warnings returns the problems of each service provider by its id; the list of one without problems is empty. Outdated
+// metadata is read again in the background.
 func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]idp.Warning {
 	out := map[string][]idp.Warning{}
 	all := s.refresh(u)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for _, m := range all {
 		out[m.ID] = m.source.Warnings(ctx)
@@ -204,7 +204,7 @@ func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]
 		if _, has := out[id]; !has {
 			out[id] = []idp.Warning{{
 				Reason: "no one can sign in by SAML: it has that type, and no saml_metadata yet",
-				Advice: "put its metadata there, or the https address of it, or leave out the type",
+				Advice: "set saml_metadata to its metadata or the https address of it, or leave out the type",
 			}}
 		}
 	}
@@ -220,8 +220,8 @@ func (s *Service) refresh(u *settings.Units) []*member {
 	return all
 }
 
-// members returns the service providers of the configuration file and of the settings. Of several with one id or one
-// entity ID the first counts, and those of the file come first.
+// members returns the service providers of the configuration file and of the settings. Of several with the same id or
+// entity ID the first one counts, and those of the file come first.
 func (s *Service) members(u *settings.Units) []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,10 +260,10 @@ func (s *Service) byID(u *settings.Units, id string) *member {
 	return nil
 }
 
-// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several those of the
-// file come first, even one that an organisation has excluded from SAML. Then comes the one that has signed people in
-// before, so no one takes its place by standing before it or while its metadata cannot be read.
-// (docs/decisions/saml.md#saml-service-providers)
+// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several with this
+// entity ID, one of the file comes first, even if an organisation has excluded it from SAML. Next comes the one that
+// has signed people in before, so no other one takes its place by being listed first, or while its metadata cannot be
+// read. (docs/decisions/saml.md#saml-service-providers)
 func (s *Service) byEntity(ctx context.Context, u *settings.Units, entity string) (*member, *samlidp.Metadata, error) {
 	all := s.members(u)
 	if m, meta, err := firstOf(ctx, s.fixed, entity); m != nil {
@@ -291,7 +291,7 @@ func (s *Service) byEntity(ctx context.Context, u *settings.Units, entity string
 
 // firstOf returns the first service provider of a list that has an entity ID, with its metadata, or nil.
 func firstOf(ctx context.Context, list []*member, entity string) (*member, *samlidp.Metadata, error) {
-	var waiting []*member // whose metadata have not arrived yet
+	var waiting []*member // whose metadata has not arrived yet
 	for _, m := range list {
 		switch known := m.source.Known(); {
 		case known == nil:
@@ -308,7 +308,7 @@ func firstOf(ctx context.Context, list []*member, entity string) (*member, *saml
 	return m, got, nil
 }
 
-// arriving reads metadata that have not arrived yet, and returns the first service provider that has the entity ID.
+// arriving reads metadata that has not arrived yet, and returns the first service provider that has the entity ID.
 func arriving(ctx context.Context, waiting []*member, entity string) (*member, *samlidp.Metadata) {
 	got := make([]*samlidp.Metadata, len(waiting))
 	var all sync.WaitGroup
@@ -324,7 +324,8 @@ func arriving(ctx context.Context, waiting []*member, entity string) (*member, *
 	return nil, nil
 }
 
-// providersOf are the service providers of the organisations that have SAML metadata, sorted by organisation and id.
+// providersOf returns the service providers of the organisations that have SAML metadata, sorted by organisation and
+// id.
 func providersOf(u *settings.Units) (out []Provider) {
 	for i := range u.Organisations {
 		o := &u.Organisations[i]
@@ -405,7 +406,7 @@ func subjectOf(c settings.SAMLSubjectName) Subject {
 	return out
 }
 
-// origin is the origin of an address, for the policy of pages.
+// origin returns the origin of an address, for the content security policy of pages.
 func origin(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

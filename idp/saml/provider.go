@@ -109,7 +109,7 @@ type flow struct {
 	ID      string    `json:"id"`                // of the AuthnRequest
 	Idp     string    `json:"idp"`               // the provider that it was sent to
 	Since   time.Time `json:"since,omitzero"`    // the sign-in must not be earlier
-	Classes []string  `json:"classes,omitempty"` // the answer must name one of them
+	Classes []string  `json:"classes,omitempty"` // the answer must have one of them
 }
 
 // Begin implements idp.Redirector.
@@ -191,13 +191,13 @@ func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp
 	return post(form, paramRequest, doc, relay)
 }
 
-// byArtifact reports whether answers are asked for by artifact. A scheme has them so wherever there is a service for
-// it.
+// byArtifact reports whether to request the answer by artifact. With a scheme, that is whenever the provider has a
+// service for it.
 func (p *Provider) byArtifact(m *idpMetadata) bool {
 	return p.cfg.Artifact || p.scheme != nil && (p.scheme.artifact || len(m.ARS) > 0)
 }
 
-// context returns the class of sign-in to request, and those that an answer can have. Empty: any.
+// context returns the class of sign-in to request, and the classes that an answer can have. Empty: any.
 func (p *Provider) context(level int) (asked *AuthnContext, accepted []string) {
 	if p.scheme != nil {
 		return p.scheme.ask(p.cfg.Assurance, level)
@@ -341,8 +341,8 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 			v, err = read(ctx, want)
 		}
 	}
-	if errors.Is(err, errClass) { // what it says is true, and not enough
-		err = &idp.Rejection{Reason: "the person signed in there by another class than is demanded"}
+	if errors.Is(err, errClass) { // the answer is genuine, but not sufficient
+		err = &idp.Rejection{Reason: "the person signed in there with a class other than the demanded one"}
 	}
 	if rejection := new(idp.Rejection); p.scheme != nil && errors.As(err, &rejection) {
 		rejection.Cancelled = rejection.SAMLStatus == codeAuthnFailed
@@ -371,7 +371,7 @@ func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string,
 			return p.verifier.artifactResponse(ctx, raw, id, want)
 		}, nil
 	case p.scheme != nil && p.scheme.artifact:
-		return nil, &idp.Invalid{Reason: "the browser brings the answer itself, where the scheme has an artifact"}
+		return nil, &idp.Invalid{Reason: "the browser delivers the answer itself, but the scheme requires an artifact"}
 	case method != http.MethodPost: // SAML profiles 4.1.2 forbids answers by the redirect binding
 		return nil, &idp.Invalid{Reason: "the answer is in the query of the address"}
 	}

@@ -11,31 +11,31 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
-// Schemes are national sign-in services with rules of their own for SAML.
+// Schemes are national sign-in services with special rules for SAML.
 // (docs/decisions/configuration.md#digid-and-etoegang)
 const (
 	DigiD    = "digid"
 	EToegang = "etoegang"
 )
 
-// scheme are the decisions of such a service about SAML.
+// scheme has the rules of such a service.
 type scheme struct {
 	// assurance are its levels, the lowest first.
 	assurance []assurance
-	// client says that the back channel does not answer without our certificate.
+	// client says that the back channel requires our client certificate.
 	client bool
-	// artifact says that an answer that the browser brings itself is refused.
+	// artifact says that an answer must come by artifact; one that the browser delivers itself is refused.
 	artifact bool
-	// byIndex says that a request names our endpoint by its index and not by its address.
+	// byIndex says that a request names our endpoint by its index instead of its address.
 	byIndex bool
-	// soapLogout says that the service signs people out by a request of its own, without the browser.
+	// soapLogout says that the service signs people out by a direct SOAP request, without the browser.
 	soapLogout bool
-	// subject finds the permanent name of the person, and adds what it knows of it to the attributes.
+	// subject returns the permanent name of the person, and adds the parts of it to the attributes.
 	subject func(v *verified, raw map[string][]string) (string, error)
 }
 
-// assurance is a level of a scheme: our name for it, the class in messages, and the authentication level that it is
-// worth here.
+// assurance is a level of a scheme: our name for it, the class in messages, and the authentication level that it counts
+// as here.
 type assurance struct {
 	name, class string
 	level       int
@@ -78,7 +78,7 @@ func schemeLevels(name string) (out []string) {
 	return out
 }
 
-// validateScheme returns what is wrong with the members that only a scheme has, or that a scheme decides.
+// validateScheme returns what is wrong with the members that need a scheme, or that a scheme decides.
 func (c Config) validateScheme() error {
 	if c.Scheme == "" {
 		if c.Assurance != "" || c.Via != "" {
@@ -107,14 +107,14 @@ func (c Config) validateScheme() error {
 	return errors.Join(wrong...)
 }
 
-// from returns the levels from the one with that name on.
+// from returns the named level and those above it.
 func (s *scheme) from(name string) []assurance {
 	i := slices.IndexFunc(s.assurance, func(a assurance) bool { return a.name == name })
 	return s.assurance[max(i, 0):]
 }
 
-// ask returns the context to request for an authentication level, and the classes that an answer can have. A level that
-// the scheme does not reach is asked for by its highest class.
+// ask returns the context to request for an authentication level, and the classes that an answer can have. For a level
+// that the scheme does not reach, it asks for the highest class.
 func (s *scheme) ask(name string, level int) (*AuthnContext, []string) {
 	rest := s.from(name)
 	if i := slices.IndexFunc(rest, func(a assurance) bool { return a.level >= level }); i >= 0 {
@@ -138,14 +138,14 @@ func (s *scheme) level(class string) int {
 	return s.assurance[i].level
 }
 
-// sectorCode is a name of DigiD: the register that the number is of, and the number.
+// sectorCode matches a NameID of DigiD: the code of a register, and a number in it.
 var sectorCode = regexp.MustCompile(`^s(\d{8}):(\d{9})$`)
 
-// registers are the numbers that DigiD gives, by their sector codes.
+// registers are the kinds of numbers that DigiD gives, by their sector codes.
 var registers = map[string]string{"00000000": "bsn", "00000001": "sofi"}
 
-// sectorNumber takes a name apart that DigiD has given. The whole of it names the person, so a number of one register
-// is never taken for that of another.
+// sectorNumber parses a NameID of DigiD. The whole of it identifies the person, so a number in one register is never
+// mistaken for one in another.
 func sectorNumber(v *verified, raw map[string][]string) (string, error) {
 	parts := sectorCode.FindStringSubmatch(v.NameID.Value)
 	if parts == nil || registers[parts[1]] == "" || !isCitizenNumber(parts[2]) {
@@ -169,8 +169,8 @@ func isCitizenNumber(digits string) bool {
 	return sum%11 == 0 && !zero
 }
 
-// actingSubjects and legalSubjects are the attributes with the names of the person who signs in, and of whom they act
-// for. No one but a broker of the scheme sets them.
+// actingSubjects and legalSubjects are the attributes with the names of the person who signs in, and of the party that
+// they act for. Only a broker of the scheme sets them.
 var (
 	actingSubjects = []string{"urn:etoegang:core:ActingSubjectID", "urn:nl-eid-gdi:1.0:ActingSubjectID"}
 	legalSubjects  = []string{"urn:etoegang:core:LegalSubjectID", "urn:nl-eid-gdi:1.0:LegalSubjectID"}
@@ -179,13 +179,13 @@ var (
 // representation is the attribute that says whether someone acts for the legal subject.
 const representation = "urn:etoegang:core:Representation"
 
-// isRepresented reads a value of it. What is no xs:boolean counts as true.
+// isRepresented reads a value of this attribute. A value that is not an xs:boolean counts as true.
 func isRepresented(s string) bool { return !slices.Contains([]string{"false", "0"}, collapse(s)) }
 
-// actingSubject finds the name of the person who signs in, which is in an attribute: the NameID is another one each
-// time. The kind of the name is part of it, so a pseudonym is never taken for a number. A legal subject that is not a
-// person, such as a company by its number in the trade register, would be one account for all who act for it. A legal
-// subject for whom someone acts is another person, also where we cannot read who acts.
+// actingSubject returns the name of the person who signs in, which is in an attribute: the NameID changes each time.
+// The kind of the name is part of it, so a pseudonym is never mistaken for a number. A legal subject that is not a
+// person, such as a company with its number in the trade register, is refused: everyone who acts for it would get the
+// same account. A legal subject that someone acts for is another person, even if we cannot read who acts.
 func actingSubject(v *verified, raw map[string][]string) (string, error) {
 	for _, a := range v.Attributes {
 		for _, n := range a.Names {
@@ -201,15 +201,15 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 		}
 		if i > 0 && len(names) == 1 && !strings.HasSuffix(names[0].NameQualifier, ":BSN") &&
 			!strings.HasSuffix(names[0].NameQualifier, ":PseudoID") {
-			return "", &idp.Rejection{Reason: "the provider names an organisation, and not the person who acts for it: no ActingSubjectID"}
+			return "", &idp.Rejection{Reason: "the provider names an organisation, but not the person who acts for it: no ActingSubjectID"}
 		}
 		switch {
 		case i > 0 && there && slices.ContainsFunc(raw[representation], isRepresented):
-			return "", &idp.Rejection{Reason: "the provider names whom the person acts for, and not the person: no ActingSubjectID"}
+			return "", &idp.Rejection{Reason: "the provider names the party that the person acts for, but not the person: no ActingSubjectID"}
 		case len(names) == 1:
 			return names[0].NameQualifier + ":" + names[0].Value, nil
 		case there:
-			return "", &idp.Rejection{Reason: "the provider names the person in several ways, or in none that we can read: set subject"}
+			return "", &idp.Rejection{Reason: "the provider names the person in several ways, or in no way that we can read: set subject"}
 		}
 	}
 	if v.NameID.Format == formatTransient {
@@ -229,8 +229,8 @@ func namesIn(v *verified, attributes []string) (names []nameID, there bool) {
 	return slices.DeleteFunc(names, func(n nameID) bool { return n.NameQualifier == "" }), there
 }
 
-// isOfAnother reports whether an attribute, or a kind of name, is of a legal subject for whom someone else acts: the
-// person who signs in must not be known by it.
+// isOfAnother reports whether an attribute, or a kind of name, belongs to a legal subject that someone else acts for:
+// it must not identify the person who signs in.
 func isOfAnother(v *verified, name string) bool {
 	if _, acts := namesIn(v, actingSubjects); !acts {
 		return false
