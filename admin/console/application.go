@@ -19,9 +19,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// applicationScreen is one client. Those of the Caddyfile are shown and not changed.
+// applicationScreen is the page of one client. Clients of the Caddyfile are shown but cannot be changed.
 func (c *Console) applicationScreen() *layout.Screen {
-	// Who has the secret of a client that provisions people can become anyone.
+	// Anyone with the secret of a client that provisions people can become anyone.
 	may := func(v *layout.Visit) error {
 		if slices.Contains(shownClient(v).Scopes, provisioningScope) && v.Role != layout.Owner {
 			return layout.Denied("the client provisions people")
@@ -81,7 +81,7 @@ func (c *Console) findApplication(v *layout.Visit) error {
 	return nil
 }
 
-// hasSecret reports whether the client has a secret that is made here.
+// hasSecret reports whether the client has a secret that is generated here.
 func hasSecret(v *layout.Visit) bool {
 	return shownClient(v).Stored && !shownClient(v).Public && slices.Contains([]string{"", "post", "basic"}, shownClient(v).AuthMethod)
 }
@@ -139,11 +139,11 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// usedByPeople are the measures that say when an application was last used for a person.
+// usedByPeople are the counters that show when an application was last used for a person.
 var usedByPeople = []string{audit.CountSignIn, audit.CountActive}
 
-// usedFacts say when an application was last used for a person, when it has shown who it is and from where, and in how
-// many sessions it has tokens, from what is counted and listed anyway. active is the number of these sessions in words.
+// usedFacts returns when an application was last used for a person, when and from where it last authenticated, and in
+// how many sessions it has tokens, from existing counters and lists. active is the number of these sessions in words.
 func (c *Console) usedFacts(v *layout.Visit, id string) (out []web.ConsoleFact, active web.Text, err error) {
 	last, open, called := layout.OrNone(""), web.Cell{}, stats.Last{}
 	err = c.Store.View(v.Context(), func(tx storage.Tx) error {
@@ -194,7 +194,7 @@ func askRotate(v *layout.Visit) (layout.Question, error) {
 	}, nil
 }
 
-// rotate makes a new secret. The one of before stays valid if the form says so, until it is ended.
+// rotate makes a new secret. The previous one stays valid if the form says so, until it is ended.
 func (c *Console) rotate(v *layout.Visit, in url.Values) (layout.Result, error) {
 	secret, err := c.Clients.ReplaceSecret(v.Context(), shownClient(v).ID, in.Has("keep"), layout.Part(in, "seen"), v.Actor())
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *Console) revokeClient(v *layout.Visit, _ url.Values) (layout.Result, er
 	return layout.Result{}, c.Clients.Revoke(v.Context(), shownClient(v).ID, v.Actor())
 }
 
-// mayRemoveClient leaves an application that needs a second factor to the owners: added again, it would need none.
+// mayRemoveClient lets only owners remove an application that needs a second factor: added again, it would need none.
 // (docs/decisions/console.md#settings-of-sign-in)
 func mayRemoveClient(v *layout.Visit) error {
 	needs := []string{authn.SecondFactorAlways, authn.SecondFactorWhenSetUp}

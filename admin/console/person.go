@@ -19,7 +19,7 @@ import (
 
 const lastEvents = 10 // on the page of a person
 
-// personScreen is one person.
+// personScreen is the page of one person.
 func (c *Console) personScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "person", Path: "/persons/{id}", Role: layout.Viewer, Find: c.findPerson, Rank: c.rankOfPerson, Show: c.showPerson,
@@ -236,7 +236,7 @@ func (c *Console) methodsPart(v *layout.Visit) web.ConsolePart {
 	return part
 }
 
-// linkedPart is which accounts elsewhere sign the person in.
+// linkedPart shows the accounts at identity providers that sign the person in.
 func (c *Console) linkedPart(v *layout.Visit) web.ConsolePart {
 	t := &web.Table{
 		Label:   web.Say("console.person.linked"),
@@ -299,7 +299,7 @@ func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
 	return part
 }
 
-// heldPart lists what the person holds.
+// heldPart lists tokens, consents or app passwords of the person.
 func (c *Console) heldPart(v *layout.Visit, id string, items []authz.Item, row func(*authz.Item) web.TableRow,
 	columns ...string,
 ) web.ConsolePart {

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// What is done to a person. Each of it is one function of identity or manage, as for the commands.
+// The actions on a person. Each of them is one function of identity or admin, as for the commands.
 
 // numbers returns the counts of things that end with a person's sign-ins.
 func numbers(v *layout.Visit) []any {
@@ -28,7 +28,7 @@ func numbers(v *layout.Visit) []any {
 	}
 }
 
-// askEnd says how much ends.
+// askEnd asks with the numbers of what ends.
 func (c *Console) askEnd(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{Fill: numbers(v)}, nil
 }
@@ -43,7 +43,7 @@ func askPart(param string) func(*layout.Visit) (layout.Question, error) {
 
 func (c *Console) askEdit(v *layout.Visit) (layout.Question, error) {
 	p := shownPerson(v)
-	// Applications trust usernames, so the helpdesk chooses none.
+	// Applications trust usernames, so the helpdesk must not choose one.
 	return layout.Question{Submit: "console.save", Fields: []web.Field{
 		{Name: "username", Value: p.Username, Required: true, MaxLength: person.MaxUsername, ReadOnly: v.Role < layout.Operator},
 		{Name: "name", Value: p.Name, MaxLength: person.MaxName},
@@ -55,7 +55,7 @@ func (c *Console) askEdit(v *layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
-// edit changes the profile. What is as it was is not sent, so nothing is overwritten that someone else changes.
+// edit changes the profile. Unchanged fields are not sent, so they do not overwrite the changes of someone else.
 func (c *Console) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
 	p, change := shownPerson(v), admin.PersonChange{}
 	set := func(to **string, name, was string) {
@@ -148,15 +148,15 @@ func (c *Console) endSession(v *layout.Visit, in url.Values) (layout.Result, err
 	return layout.Result{}, c.Manage.EndHeld(v.Context(), shownPerson(v).ID, "sessions", layout.Part(in, "session"), v.Actor())
 }
 
-// endHeld ends one of what the person holds.
+// endHeld ends a token, a consent or an app password of the person.
 func (c *Console) endHeld(kind, param string) func(*layout.Visit, url.Values) (layout.Result, error) {
 	return func(v *layout.Visit, in url.Values) (layout.Result, error) {
 		return layout.Result{}, c.Manage.EndHeld(v.Context(), shownPerson(v).ID, kind, layout.Part(in, param), v.Actor())
 	}
 }
 
-// askRemoveMethod offers to tell the person by e-mail, with a link to the page that sets up another one. The removal of
-// passkeys is always told.
+// askRemoveMethod offers to tell the person by e-mail, with a link to the page that sets up another one. The person is
+// always told about the removal of passkeys.
 func (c *Console) askRemoveMethod(v *layout.Visit) (layout.Question, error) {
 	method, hidden := v.Chosen("method")
 	ask := layout.Question{Hidden: hidden, Fill: []any{"what", web.Say("console.method." + method)}}
@@ -179,7 +179,7 @@ func (c *Console) askBlock(v *layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
-// block blocks the person, until a day if one is entered. The reason stands in the event.
+// block blocks the person, until a day if one is entered. The reason is in the event.
 func (c *Console) block(v *layout.Visit, in url.Values) (layout.Result, error) {
 	by := v.Actor()
 	by.Reason = strings.TrimSpace(in.Get("reason"))
@@ -247,7 +247,7 @@ func (c *Console) leave(v *layout.Visit, in url.Values) (layout.Result, error) {
 	return undone(changed, "join", "group", g), err
 }
 
-// undone is the result of an act that another one with one field undoes, if it has changed anything.
+// undone returns the result of an act that another act with one field undoes, if it has changed anything.
 func undone(changed bool, act, field, value string) (out layout.Result) {
 	if changed {
 		out.Undo = &layout.Undo{Act: act, Values: url.Values{field: {value}}}
@@ -255,9 +255,9 @@ func undone(changed bool, act, field, value string) (out layout.Result) {
 	return out
 }
 
-// member puts a person into a group by its name or id, or takes one out. It is an act on the person, too, whose page it
-// may not have come from. A group that gives a role takes an owner, and the last owner stays. It returns the id of the
-// group, and whether the person was not in it, or was, before.
+// member adds a person to a group, named by its name or id, or removes one. It is checked as an act on the person too,
+// since it may come from another page. Only an owner can change a group that gives a role, and the last owner stays. It
+// returns the id of the group, and whether the membership has changed.
 func (c *Console) member(v *layout.Visit, name, id string, in bool) (group string, changed bool, err error) {
 	g, err := c.groupOf(v, name, id)
 	if err != nil {
@@ -294,7 +294,7 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) (group strin
 	return g.ID, changed, err
 }
 
-// groupOf returns the group of a name or id, in the partition of a person.
+// groupOf returns the group with a name or id, in the partition of a person.
 func (c *Console) groupOf(v *layout.Visit, name, personID string) (g person.Group, err error) {
 	err = c.Store.View(v.Context(), func(tx storage.Tx) error {
 		_, rec, err := c.Identity.Person.Find(tx, personID)
@@ -305,7 +305,7 @@ func (c *Console) groupOf(v *layout.Visit, name, personID string) (g person.Grou
 		return err
 	})
 	if errors.Is(err, person.ErrNoGroup) && slices.Contains(c.frame.GroupNames(), name) && v.Role == layout.Owner {
-		// The first member of a group that gives a role makes it.
+		// A group that gives a role is created with its first member.
 		g, err = c.Identity.Person.AddGroup(v.Context(), person.GroupChange{Name: name, Partition: audit.DefaultPartition}, v.Actor())
 	}
 	return g, err

@@ -24,7 +24,7 @@ const (
 // QueuePath is the list of the messages of a channel (mail, sms, push) that wait to be sent.
 func QueuePath(channel string) string { return layout.With(layout.Root+queuePath, "channel", channel) }
 
-// queueScreen lists the messages that are not handed over: those that wait, and those that were given up.
+// queueScreen lists the messages that are not sent: those that wait, and those that were given up.
 func (t *texts) queueScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "queue", Path: queuePath, Icon: "mail", Role: layout.Viewer, Show: t.showQueue,
@@ -202,7 +202,7 @@ func (t *texts) peopleOf(tx storage.Tx, list []notify.Item) (map[string]person.P
 
 func (t *texts) rankOf(p *person.Person) layout.Role { return t.frame.RoleOf(p.Partition, p.Groups) }
 
-// kindOf says which message it is, by its subject with made-up data, and leads to what it looks like with them.
+// kindOf shows the kind of a message by its subject with example data, and links to its preview.
 func (t *texts) kindOf(v *layout.Visit, m *notify.Item) (web.Cell, error) {
 	way := web.Say("console.channel." + m.Channel)
 	id := m.Channel + "." + string(m.Kind)
@@ -214,7 +214,7 @@ func (t *texts) kindOf(v *layout.Visit, m *notify.Item) (web.Cell, error) {
 	return web.Cell{Name: name, URL: previewPath(id), Hint: way}, err
 }
 
-// recipient is the address of a message, and the account that it belongs to.
+// recipient shows the address of a message, and the account that it belongs to.
 func recipient(m *notify.Item, people map[string]person.Person) web.Cell {
 	p, known := people[m.PersonID]
 	switch {
@@ -241,8 +241,8 @@ func nextCell(m *notify.Item) web.Cell {
 	return web.Cell{Text: web.Say("console.time", "time", m.Next), Hint: web.Said(m.Problem)}
 }
 
-// askQueued says which message is hit, or what has become of it: a message that was tried since the list was shown is
-// at another place.
+// askQueued shows the message that the action is about, or its new state: the key of a message that was tried since the
+// list was shown has changed.
 func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	item, hidden := v.Chosen("item")
 	channel, key := decodeKey(item)
@@ -293,9 +293,9 @@ func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	return q, nil
 }
 
-// allowed rejects acts on messages to a person of equal or higher rank: notices about their account must not be
+// checkRecipient rejects acts on messages to a person of equal or higher rank: notices about their account must not be
 // suppressed. It looks in the transaction of the change.
-func (t *texts) allowed(v *layout.Visit) func(storage.Tx, notify.Item) error {
+func (t *texts) checkRecipient(v *layout.Visit) func(storage.Tx, notify.Item) error {
 	return func(tx storage.Tx, m notify.Item) error {
 		if m.PersonID == "" {
 			return nil
@@ -316,10 +316,10 @@ func (t *texts) allowed(v *layout.Visit) func(storage.Tx, notify.Item) error {
 
 func (t *texts) sendNow(v *layout.Visit, in url.Values) (layout.Result, error) {
 	channel, key := decodeKey(in.Get("item"))
-	return layout.Result{}, t.Manage.SendNow(v.Context(), channel, key, v.Actor(), t.allowed(v))
+	return layout.Result{}, t.Manage.SendNow(v.Context(), channel, key, v.Actor(), t.checkRecipient(v))
 }
 
 func (t *texts) dropMessage(v *layout.Visit, in url.Values) (layout.Result, error) {
 	channel, key := decodeKey(in.Get("item"))
-	return layout.Result{}, t.Manage.DropMessage(v.Context(), channel, key, v.Actor(), t.allowed(v))
+	return layout.Result{}, t.Manage.DropMessage(v.Context(), channel, key, v.Actor(), t.checkRecipient(v))
 }

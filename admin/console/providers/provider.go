@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// shownProvider is the subject of the screen of a provider.
+// shownProvider is the provider that a screen is about.
 type shownProvider struct {
 	settings.LoginMethod
 	health
@@ -25,7 +25,7 @@ type shownProvider struct {
 
 func providerOf(v *layout.Visit) *shownProvider { return v.About.(*shownProvider) }
 
-// providerScreen is one way to sign in. Those of the Caddyfile are shown and not changed.
+// providerScreen is the page of one way to sign in. Those of the Caddyfile are shown but cannot be changed.
 func (s *setup) providerScreen() *layout.Screen {
 	stored := func(v *layout.Visit) bool { return providerOf(v).Removable }
 	return &layout.Screen{
@@ -61,7 +61,7 @@ func (s *setup) providerScreen() *layout.Screen {
 	}
 }
 
-// mayChangeProvider refuses what stands in the Caddyfile, and Gatehouse's own method.
+// mayChangeProvider refuses changes to providers of the Caddyfile, and to Gatehouse's own method.
 func mayChangeProvider(v *layout.Visit) error {
 	if !providerOf(v).Removable {
 		return layout.Denied("the provider is not one of the settings")
@@ -133,7 +133,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	return out, err
 }
 
-// factsOf returns the facts of a login method about the provider. Secrets are not among it.
+// factsOf returns the facts of a login method about the provider. Secrets are not among them.
 func factsOf(m *settings.LoginMethod) (out []web.ConsoleFact) {
 	add := func(label, value string) {
 		if value != "" {
@@ -166,7 +166,7 @@ func factsOf(m *settings.LoginMethod) (out []web.ConsoleFact) {
 	return out
 }
 
-// addresses are our addresses, which the provider has to know.
+// addresses returns our addresses that the provider has to know.
 func (s *setup) addresses(m *settings.LoginMethod) []web.ConsoleFact {
 	fact := func(label, path string) web.ConsoleFact {
 		name := label[strings.LastIndexByte(label, '.')+1:]
@@ -182,7 +182,7 @@ func (s *setup) addresses(m *settings.LoginMethod) []web.ConsoleFact {
 	return []web.ConsoleFact{fact("console.field.our_redirect", "/oidc/"+id+"/callback")}
 }
 
-// testProvider tries what a sign-in needs, and shows each step.
+// testProvider tries the steps of a sign-in, and shows each of them.
 func (s *setup) testProvider(v *layout.Visit, _ url.Values) (layout.Result, error) {
 	p := providerOf(v)
 	steps, err := idp.Steps(nil), error(nil)
@@ -212,7 +212,7 @@ func (s *setup) testProvider(v *layout.Visit, _ url.Values) (layout.Result, erro
 	return layout.Result{Page: out}, nil
 }
 
-// askLinked says how many people cannot sign in by the provider any more.
+// askLinked asks with the number of people who will not be able to sign in by the provider any more.
 func askLinked(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{Fill: []any{"n", linkedCell(providerOf(v).linked).Name}}, nil
 }
@@ -241,8 +241,8 @@ func (s *setup) switchProvider(on bool) func(*layout.Visit, url.Values) (layout.
 	}
 }
 
-// before returns the place of the stored provider that comes before the one at a place. Buttons on the sign-in page are
-// in the order of the list. -1: it is the first, or not stored itself
+// before returns the index of the stored provider that comes before the one at an index. Buttons on the sign-in page
+// are in the order of the list. -1: it is the first, or not stored itself
 func before(list []settings.LoginMethod, at int) int {
 	if !list[at].Removable {
 		return -1

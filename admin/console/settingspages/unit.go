@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// unitScreen is one unit: its members with their origins, and the same as JSON.
+// unitScreen is the page of one unit: its members with their origins, and the same as JSON.
 func (s *screens) unitScreen() *layout.Screen {
 	hasFields := func(v *layout.Visit) (has bool) {
 		return entryOf(v, valueOf(shownUnit(v)), func(f *members.Form, of reflect.Value) { has = len(f.Fields(of)) > 0 }) && has
@@ -41,7 +41,7 @@ func (s *screens) unitScreen() *layout.Screen {
 	}
 }
 
-// stored reports whether a member has a value of its own, be it that of the default.
+// stored reports whether a member has a stored value, even if that is the default.
 func stored(m settings.Member) bool { return m.Origin == settings.FromStorage }
 
 func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
@@ -108,8 +108,8 @@ func (s *screens) memberTable(label string) *web.Table {
 	}
 }
 
-// resetCell gives a member its default: at once where it is one value, and after a look at a list, whose
-// entries are lost.
+// resetCell resets a member to its default: immediately if it is a single value, and after a confirmation if it is a
+// list, whose entries are lost.
 func resetCell(v *layout.Visit, m settings.Member) web.Cell {
 	switch {
 	case !stored(m):
@@ -120,7 +120,7 @@ func resetCell(v *layout.Visit, m settings.Member) web.Cell {
 	return v.Link("reset-member", "member", m.Path)
 }
 
-// within is the path of a member in its unit.
+// within returns the path of a member in its unit.
 func within(path string) string {
 	_, rest, _ := strings.Cut(path, ".")
 	if rest == "" {
@@ -129,17 +129,17 @@ func within(path string) string {
 	return rest
 }
 
-// memberCell is a member in a table, by its label.
+// memberCell shows a member by its label.
 func memberCell(path, note string) web.Cell {
 	return web.Cell{Text: web.Say(layout.MemberLabel(path)), Name: within(path), Note: note, Quoted: true}
 }
 
-// explainedCell is a member in a table, by its label, its name in the API and what it does.
+// explainedCell shows a member by its label, its name in the API and an explanation.
 func explainedCell(path string) web.Cell {
 	return web.Cell{Text: web.Say(layout.MemberLabel(path)), Name: within(path), Hint: web.Say(layout.MemberHint(path)), Wire: within(path)}
 }
 
-// valueCell is a value of a member in a table.
+// valueCell shows a value of a member.
 func valueCell(m settings.Member, raw string) web.Cell {
 	out := short(raw)
 	if kind, _, _ := strings.Cut(m.Check, ","); kind == "enum" && out.Name != "" {
@@ -148,7 +148,7 @@ func valueCell(m settings.Member, raw string) web.Cell {
 	return out
 }
 
-// originCell says where the value of a member comes from.
+// originCell shows where the value of a member comes from.
 func (s *screens) originCell(m settings.Member) web.Cell {
 	place := ""
 	if word := wordOf(m.Path); word != "" && (m.Origin == settings.FromCaddyfile || m.Overrules) {
@@ -165,7 +165,7 @@ func (s *screens) originCell(m settings.Member) web.Cell {
 	return web.Cell{Text: web.Say("console.origin.default")}
 }
 
-// wordOf is the word of the Caddyfile that sets a switch, or "".
+// wordOf returns the option of the Caddyfile that sets a switch, or "".
 func wordOf(path string) string {
 	for _, w := range alias.Words {
 		if slices.Contains(w.Paths, path) {
@@ -175,7 +175,7 @@ func wordOf(path string) string {
 	return ""
 }
 
-// words are the lines of a Caddyfile that say what is stored, as far as the Caddyfile has words for it.
+// words returns the stored switches as lines of a Caddyfile, as far as it has options for them.
 func (s *screens) words(list []settings.UnitState) string {
 	values := map[string]string{}
 	for i := range list {
@@ -199,7 +199,7 @@ func (s *screens) words(list []settings.UnitState) string {
 	return "identity {\n" + strings.Join(lines, "\n") + "\n}"
 }
 
-// declared lists what the Caddyfile has of a unit. nil: nothing
+// declared lists the entries of a unit in the Caddyfile. nil: there are none
 func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 	t := &web.Table{Label: web.Say("console.unit.declared"), Columns: []string{"console.column.name", "console.field.origin"}}
 	switch unit {
@@ -236,29 +236,30 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 	return t, nil
 }
 
-// elsewhere are the members that screens of their own change, by the paths of these.
-var elsewhere = map[string]string{
+// ownScreens are the paths of the screens that change some members.
+var ownScreens = map[string]string{
 	"login_methods.login_methods": "/providers", "policies": "/policies",
 	"custom_messages.default": "/messages", "custom_messages.locales": "/messages", "messages": "/messages",
 }
 
-// valueOf is a unit as the settings have it.
+// valueOf returns a unit as a value of its type.
 func valueOf(u *settings.UnitState) reflect.Value {
 	all := reflect.New(reflect.TypeFor[settings.Units]()).Elem()
 	for one := range wire.Fields(all.Type()) {
 		if one.Name == u.Name {
 			v := all.Field(one.Index)
-			_ = json.Unmarshal(u.JSON, v.Addr().Interface()) // as the settings have written it
+			_ = json.Unmarshal(u.JSON, v.Addr().Interface()) // written by the settings
 			return v
 		}
 	}
 	return all
 }
 
-// entryOf calls do with the form of the unit, or of its entry that the page is about, and with what the form changes.
+// entryOf calls do with the form of the unit, or of its entry that the page is about, and with the value that the form
+// changes.
 func entryOf(v *layout.Visit, unit reflect.Value, do func(f *members.Form, of reflect.Value)) bool {
 	place, _ := v.Chosen("at")
-	f := &members.Form{Open: v.Path() + "/edit-unit?at=", Skip: func(path string) bool { return elsewhere[path] != "" }}
+	f := &members.Form{Open: v.Path() + "/edit-unit?at=", Skip: func(path string) bool { return ownScreens[path] != "" }}
 	if v.Method == http.MethodPost {
 		f.In = v.PostForm
 	}
@@ -271,8 +272,8 @@ func entryOf(v *layout.Visit, unit reflect.Value, do func(f *members.Form, of re
 	})
 }
 
-// askUnit asks for the values of a unit, or of one of its entries. A form that was sent for another version shows what
-// holds now next to what was typed.
+// askUnit asks for the values of a unit, or of one of its entries. A form that was sent for another version shows the
+// current values next to the typed ones.
 func (s *screens) askUnit(v *layout.Visit) (q layout.Question, err error) {
 	u := shownUnit(v)
 	q = layout.Question{Submit: "console.save", Hidden: []web.Hidden{{Name: "tag", Value: u.Tag}}}
@@ -292,7 +293,7 @@ func (s *screens) askUnit(v *layout.Visit) (q layout.Question, err error) {
 	return q, nil
 }
 
-// editUnit saves the fields that differ from what holds. The buttons of its rows show it again.
+// editUnit saves the fields that differ from the current values. The buttons of its rows show the form again.
 func (s *screens) editUnit(v *layout.Visit, in url.Values) (layout.Result, error) {
 	u := shownUnit(v)
 	if in.Get("tag") != u.Tag {
@@ -327,7 +328,7 @@ func (s *screens) editUnit(v *layout.Visit, in url.Values) (layout.Result, error
 	return s.undoable(v)
 }
 
-// askReset shows the change that gives a member its default.
+// askReset shows the change that resets a member to its default.
 func askReset(v *layout.Visit) (q layout.Question, err error) {
 	u := shownUnit(v)
 	path, hidden := v.Chosen("member")
@@ -343,7 +344,7 @@ func askReset(v *layout.Visit) (q layout.Question, err error) {
 	return q, nil
 }
 
-// reset gives a member its default.
+// reset resets a member to its default.
 func (s *screens) reset(v *layout.Visit, in url.Values) (layout.Result, error) {
 	u := shownUnit(v)
 	path, _ := v.Chosen("member")
@@ -359,8 +360,8 @@ func (s *screens) reset(v *layout.Visit, in url.Values) (layout.Result, error) {
 	return s.undoable(v)
 }
 
-// askJSON asks for the whole of a unit as JSON. A form that was sent for another version shows how it differs from what
-// holds now.
+// askJSON asks for the whole of a unit as JSON. A form that was sent for another version shows how it differs from the
+// current value.
 func (s *screens) askJSON(v *layout.Visit) (layout.Question, error) {
 	u := shownUnit(v)
 	text := readable(string(u.JSON), "  ")
@@ -383,7 +384,7 @@ func (s *screens) askJSON(v *layout.Visit) (layout.Question, error) {
 	return q, nil
 }
 
-// editJSON replaces a unit. Secrets that were typed are in no page: where something is wrong, they are typed again.
+// editJSON replaces a unit. Typed secrets are never shown again: after an error they have to be typed again.
 func (s *screens) editJSON(v *layout.Visit, in url.Values) (layout.Result, error) {
 	u, text := shownUnit(v), unix(in.Get("json"))
 	clean, had := withoutSecrets(text)
