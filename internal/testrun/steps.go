@@ -8,8 +8,8 @@ import (
 // modules are the directories with a go.mod.
 var modules = []string{".", "e2e", "faults", "bench", "release"}
 
-// raced are the packages that the race detector reads in `make test`: those whose own goroutines share memory, and that
-// need no Caddy, whose compilation for the detector takes minutes. `make nightly` has it read all.
+// raced are the packages that `make test` runs with the race detector: their goroutines share memory, and they do not
+// need Caddy, whose compilation for the detector takes minutes. `make nightly` runs all packages with it.
 var raced = []string{
 	"./storage/...", "./internal/audit/...", "./internal/outbox", "./internal/recheck", "./internal/depcache",
 	"./internal/cluster", "./internal/secret/...",
@@ -17,10 +17,10 @@ var raced = []string{
 	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/apppassword", "./idp/ldap",
 }
 
-// alone matches tests of one goroutine, or of a program of its own, that take most of the time of these packages: they
-// damage files, count what is read, compute foreign hashes, or run the suite of the engines against another PostgreSQL.
-// `make test` runs them without the race detector, and `make nightly` with it.
-const alone = "^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SearchByLists|SealKeepsTimesExactly|" +
+// withoutRaces matches tests of one goroutine, or of a separate program, that take most of the time of these packages:
+// they damage files, count what is read, compute foreign hashes, or run the suite of the engines against another
+// PostgreSQL. `make test` runs them without the race detector, and `make nightly` with it.
+const withoutRaces = "^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SearchByLists|SealKeepsTimesExactly|" +
 	"CrashedDirectoryOpens|HoleInTheLogs|BitFlips|TruncatedFiles|RotationWithoutDescriptors|LostTail|LogsThatTablesHoldAlready|LogsWithoutAByte|" +
 	"Kill|StoreWithinWhatOthersHave|StoreBehindAPooler|SameAsOfAnotherImplementation|SigningInAgainAndAgainCostsTheSame|" +
 	"ForeignHashes|HostileUsernamesAtOpenLDAP)$"
@@ -36,8 +36,8 @@ var steps = []step{
 	{"rules", []command{test(".", "./internal/archtest", "./internal/build")}},
 	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
 	{"unit-race", []command{
-		test(".", "-timeout=25m", unraced), test(".", append([]string{"-timeout=15m", "-run=" + alone}, raced...)...),
-		test(".", append([]string{"-race", "-timeout=15m", "-skip=" + alone}, raced...)...),
+		test(".", "-timeout=25m", unraced), test(".", append([]string{"-timeout=15m", "-run=" + withoutRaces}, raced...)...),
+		test(".", append([]string{"-race", "-timeout=15m", "-skip=" + withoutRaces}, raced...)...),
 		test("tools", "./..."), test("release", "./..."),
 	}},
 	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},
@@ -56,8 +56,8 @@ var steps = []step{
 // compile is the environment of the compiler: a fifth of its time goes into collecting garbage that fits into memory.
 var compile = []string{"GOGC=400"}
 
-// behind is the niceness of what only computes.
-const behind = 10
+// niceness is the niceness of commands that only compute.
+const niceness = 10
 
 func names() (list []string) {
 	for _, s := range steps {
@@ -68,11 +68,11 @@ func names() (list []string) {
 
 // test is `go test` without vet, which is part of the step lint.
 func test(dir string, args ...string) command {
-	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...), nice: behind}
+	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...), nice: niceness}
 }
 
-// served is test for modules whose tests start servers, which must neither have the compiler's environment nor wait for
-// it.
+// served is test for modules whose tests start servers, which must neither inherit the environment of the compiler nor
+// wait for it.
 func served(dir string, args ...string) command {
 	c := test(dir, args...)
 	c.env, c.nice = nil, 0
@@ -81,7 +81,7 @@ func served(dir string, args ...string) command {
 
 func each(dirs []string, args ...string) (list []command) {
 	for _, dir := range dirs {
-		list = append(list, command{dir: dir, env: compile, args: args, nice: behind})
+		list = append(list, command{dir: dir, env: compile, args: args, nice: niceness})
 	}
 	return list
 }

@@ -26,17 +26,17 @@ type Console struct {
 	Up       *Up
 	// Done says what was just done, Problem what to do next.
 	Done, Problem Text
-	Undo          *ConsoleForm // undoes what was done. nil: it stays
-	// Actions has the first one next to the title, the others in a menu there, and those that
-	// take something away at the end of the page.
+	Undo          *ConsoleForm // undoes the change. nil: it cannot be undone
+	// Actions are next to the title: the first one as a button, the others in a menu. Destructive ones are at the end of
+	// the page.
 	Actions []Action
-	// AtStake says in numbers what those that take something away would end.
+	// AtStake says in numbers what the destructive actions would end.
 	AtStake Text
-	Tabs    []Choice // pages about the same
+	Tabs    []Choice // pages about the same subject
 	Cards   []Card
 	Filter  *Filter
 	Parts   []ConsolePart
-	// Refresh is after how many seconds the browser loads the page again. 0: it does not
+	// Refresh is the number of seconds after which the browser reloads the page. 0: never
 	Refresh int
 	// Live is the path of a stream of new rows for the table. With scripts they are added as they come, in place of the
 	// Refresh. The page needs a Lead. Empty: there is no stream
@@ -50,19 +50,19 @@ type Up struct {
 	URL   string
 }
 
-// Filter is the form above a list. It is sent by GET, so what it selects stands in the address.
+// Filter is the form above a list. It is sent by GET, so the selection is part of the address.
 type Filter struct {
 	Action string
 	Hidden []Hidden
 	Fields []Field
-	Submit string // message of the button, if the page shows nothing without the fields. Default: that it applies them
+	Submit string // message of the button, if the page is empty without the fields. Default: console.filter.apply
 	Clear  string // the list without a filter. Empty: nothing is filtered
 }
 
-// Shown returns the fields that are always seen.
+// Shown returns the fields that are always visible.
 func (f *Filter) Shown() []Field { return f.Fields[:len(f.Fields)-len(f.folded())] }
 
-// folded are the fields below the first one. A form without which the page shows nothing is not folded.
+// folded returns the fields below the first one. A form without which the page shows nothing is not folded.
 func (f *Filter) folded() []Field {
 	if f.Submit != "" || len(f.Fields) == 0 {
 		return nil
@@ -78,14 +78,14 @@ func (f *Filter) Button() string {
 	return cmp.Or(f.Submit, "console.filter.apply")
 }
 
-// fold has the fields that narrow windows show behind one line.
+// fold has the fields that narrow windows fold into one line.
 type fold struct {
 	Label  string
 	Open   bool
 	Fields []Field
 }
 
-// Fold returns the fields of a filter that narrow windows fold, or nil. They are open where one of them selects
+// Fold returns the fields of a filter that narrow windows fold, or nil. They are unfolded if one of them selects
 // something.
 func (f *frame) Fold(of *Filter) *fold {
 	out := &fold{Label: f.T("console.filters"), Fields: of.folded()}
@@ -109,18 +109,18 @@ func (f *Field) selects() bool {
 	return f.Value != "" && (f.Type != "select" || slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == "" }))
 }
 
-// ConsolePart is a part of such a page.
+// ConsolePart is a part of a page of the console.
 type ConsolePart struct {
 	ID          string // unique on the page; needed with a Title
 	Title, Text Text
-	Said        string // words that are as they are, in English, with code between backquotes
-	Half        bool   // it stands next to the following one, which is a half too, where there is room
+	Said        string // English text that is not translated, with code between backquotes
+	Half        bool   // if there is room, it is next to the following part, which is a half too
 	Facts       []ConsoleFact
 	Charts      []Chart
-	Choices     []Choice // of what the part shows
+	Choices     []Choice // among views of the part
 	Table       *Table
-	Fold        Text         // folds the table up after these words. Empty: it stands open
-	Pick        *Pick        // what is done to the rows that are chosen
+	Fold        Text         // the line that the table is folded into. Empty: it is not folded
+	Pick        *Pick        // actions for selected rows
 	Buttons     *ConsoleForm // that the buttons in the table send. nil: there are none
 	Empty       *Empty       // in place of a table without rows
 	Secret      *Secret
@@ -130,7 +130,7 @@ type ConsolePart struct {
 	Actions     []Action
 }
 
-// Frame shows another page within this one: a preview, which can do nothing.
+// Frame shows another page within this one: a preview, in which nothing can be changed.
 type Frame struct {
 	Title Text
 	URL   string // a path
@@ -141,7 +141,7 @@ func (c Console) framed() bool {
 	return slices.ContainsFunc(c.Parts, func(p ConsolePart) bool { return len(p.Frames) > 0 })
 }
 
-// ConsoleFact is a name and what is known by it.
+// ConsoleFact is a label and its values.
 type ConsoleFact struct {
 	Label string
 	Cells []Cell
@@ -153,8 +153,8 @@ type actions struct {
 	First, More []Action
 }
 
-// Acts returns the actions of the page but for those that take something away: one that is the way on, and the others
-// in a menu, unless there is but one.
+// Acts returns the actions of the page except the destructive ones: the first as a button, and the others in a menu. A
+// single other one is a button too.
 func (f *frame) Acts() *actions {
 	c, _ := f.Data.(Console)
 	out := &actions{frame: f}
@@ -177,7 +177,7 @@ func (f *frame) Acts() *actions {
 	return out
 }
 
-// Onward returns what an empty list leads on to, or nil if an action of the page does the same.
+// Onward returns the next action of an empty list, or nil if the page has an action that does the same.
 func (f *frame) Onward(next *Action) *Action {
 	c, _ := f.Data.(Console)
 	if next != nil && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.URL == next.URL }) {
@@ -189,7 +189,7 @@ func (f *frame) Onward(next *Action) *Action {
 // ActionName returns the words of a link or button.
 func (f *frame) ActionName(a Action) string { return f.T(a.Label, a.Fill...) }
 
-// Dangers returns the actions of the page that take something away.
+// Dangers returns the destructive actions of the page.
 func (f *frame) Dangers() (out []Action) {
 	c, _ := f.Data.(Console)
 	for _, a := range c.Actions {
@@ -200,7 +200,7 @@ func (f *frame) Dangers() (out []Action) {
 	return out
 }
 
-// Reload is after how many seconds the browser loads the page again if it has no scripts. 0: it does not
+// Reload is the number of seconds after which a browser without scripts reloads the page. 0: never
 func (f *frame) Reload() int {
 	if c, ok := f.Data.(Console); ok && c.Live != "" {
 		return c.Refresh
@@ -208,7 +208,7 @@ func (f *frame) Reload() int {
 	return 0
 }
 
-// Pick makes the rows of a table eligible. The form is sent by GET to the address of the button that was used.
+// Pick makes the rows of a table selectable. The form is sent by GET to the address of the button that was used.
 type Pick struct {
 	Name    string // of the boxes
 	Hidden  []Hidden
@@ -223,15 +223,15 @@ type Cell struct {
 	Hint Text
 	Note string // in place of the hint, as it is
 	Wire string // the name that programs use, before the hint
-	// Initials of the person that a row is about stand before the name, which says the same to those who do not see them.
+	// Initials of the person that a row is about are shown before the name, which replaces them for screen readers.
 	Initials string
 	Logo     *Image // of the application, likewise. nil: none
 	Kind     string
 	URL      string
 	Button   bool   // it sends the buttons' form of its part to the URL
 	Code     bool   // it is copied rather than read
-	Copy     string // names the code among those of the page, for a button that copies it. Empty: no button
-	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
+	Copy     string // name of the code on the page, for a button that copies it. Empty: no button
+	// Quoted says that the name and the note are sentences with code between backquotes.
 	Quoted bool
 }
 
@@ -240,19 +240,19 @@ func (c Cell) None() bool {
 	return (c.Name == "" || c.Name == "—") && c.Text.Key == "" && c.Note == "" && c.Hint.Key == ""
 }
 
-// Chart is a number over time, as bars. A table has the same for those who do not see it.
+// Chart is a number over time, as bars. A table has the same numbers for people who cannot see it.
 type Chart struct {
 	Label  Text
 	URL    string // of what is counted. Empty: there is no such page
 	Total  string
 	Counts []int64
-	Bad    bool // it counts what should not happen
+	Bad    bool // it counts events that should not happen
 	// Most is the highest of the counts in words, next to the top of the chart. Empty: there is nothing to see
 	Most string
 	// From and To are the ends of the axis below: when the first and the last count begin. Days says that they are days.
 	From, To time.Time
 	Days     bool
-	// Low and High are the ends of the axis of something else than time, as they are.
+	// Low and High are the ends of an axis that is not time, as they are.
 	Low, High string
 }
 
@@ -349,7 +349,7 @@ func (c ConsoleForm) Files() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Type == "file" })
 }
 
-// fields are those of its forms, in their order.
+// fields returns the fields of its forms, in their order.
 func (c Console) fields() (out []Field) {
 	for _, p := range c.Parts {
 		if p.Form != nil {
@@ -368,7 +368,7 @@ func (c ConsoleFact) Long() bool {
 	return slices.ContainsFunc(c.Cells, func(in Cell) bool { return in.Code && utf8.RuneCountInString(in.Name) > longCode })
 }
 
-// HasActs reports whether a column has what can be done with a row: it needs no heading that is seen.
+// HasActs reports whether a column has the actions of a row: it needs no visible heading.
 func (t *Table) HasActs(column int) bool {
 	return column > 0 && column < len(t.Columns) &&
 		(t.Columns[column] == "console.column.action" || strings.HasPrefix(t.Columns[column], "console.act."))
@@ -381,7 +381,7 @@ type cell struct {
 	Mark  bool
 	Kind  string // of the mark. Empty: plain
 	URL   string
-	Form  string // that a button sends to the URL. Empty: it is a link
+	Form  string // id of the form that a button sends to the URL. Empty: it is a link
 	Code  bool
 	Copy  *copyButton
 	Long  bool // a word is so long that a table has to break it
@@ -440,7 +440,7 @@ func hasLongWord(escaped string) bool {
 	return slices.ContainsFunc(strings.Fields(escaped), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 }
 
-// breaks are the places where a long e-mail address, or the name of a setting, can go on in the next line.
+// breaks marks the places where a long e-mail address, or the name of a setting, can be broken into lines.
 var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>", "_", "_<wbr>")
 
 // identifier matches a word that is an e-mail address or a name that programs use.
@@ -462,7 +462,7 @@ func breakable(text string) template.HTML {
 // elements match the markup between the words of a cell, such as that of a time.
 var elements = regexp.MustCompile(`<[^>]*>`)
 
-// SayHTML is Say where places of the configuration are short.
+// SayHTML is Say with shortened places of the configuration.
 func (f *frame) SayHTML(t Text) template.HTML {
 	return f.placed(template.HTML(template.HTMLEscapeString(f.Say(t)))) //nolint:gosec // escaped
 }
@@ -470,7 +470,7 @@ func (f *frame) SayHTML(t Text) template.HTML {
 // Quoted shows words as they are, with code between backquotes.
 func (f *frame) Quoted(s string) template.HTML { return backquoted(s) }
 
-// backquoted shows what stands between backquotes as code.
+// backquoted shows text between backquotes as code.
 func backquoted(s string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "`") {
@@ -483,7 +483,7 @@ func backquoted(s string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // escaped
 }
 
-// wired is a hint, after the name that programs use. Parts between backquotes are shown as code.
+// wired returns a hint after the name that programs use. Parts between backquotes are shown as code.
 func wired(name, hint string) template.HTML {
 	if name == "" {
 		return backquoted(hint)
@@ -497,7 +497,7 @@ func (f *frame) Heading() string {
 	return f.nameOr(c.Title, c.Name)
 }
 
-// HeadingHTML returns the title where it is a headline.
+// HeadingHTML returns the title as HTML, for the headline.
 func (f *frame) HeadingHTML() template.HTML { return breakable(f.Heading()) }
 
 // UpName returns the name of the page above.

@@ -34,7 +34,7 @@ type Field struct {
 	// everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
-	// Wire is the name that programs use. It is shown before the hint. Empty: people need not know it
+	// Wire is the name that programs use. It is shown before the hint. Empty: it is not shown
 	Wire string
 	// Problem is shown below the field and says what to do next. Empty: none
 	Problem string
@@ -54,11 +54,11 @@ type Field struct {
 	Lines                   []Text // a list under the field, such as the rules of the password policy
 	// Rows are the entries of a list. Its buttons send the form with rowsButton and the name of the list or an entry.
 	Rows []FieldRow
-	// Group is the message of the part of a long form that the field is in. Neighbours of one group fold together. Differs
-	// says that the value is not the default: its group is open.
+	// Group is the message of the part of a long form that the field is in. Adjacent fields of one group fold together.
+	// Differs says that the value is not the default: its group is open.
 	Group   string
 	Differs bool
-	// Full says that there is room for no other entry, Ordered that the entries can be moved.
+	// Full says that no entry can be added, Ordered that the entries can be moved.
 	Full, Ordered bool
 }
 
@@ -71,7 +71,7 @@ type Option struct {
 // FieldRow is an entry of a list in a form.
 type FieldRow struct {
 	Name   string // of the hidden field that has Origin, and the id of the entry
-	Origin string // tells which stored entry it is
+	Origin string // identifies the stored entry
 	Called string // in its heading, as it is. Empty: its number alone
 	Open   string // path of a page with the rest of the entry. Empty: none
 	Focus  bool
@@ -93,7 +93,7 @@ func FieldNamed(name string, list []Field) *Field {
 	return nil
 }
 
-// FieldGroup has neighbours of a form that fold together. Without a Label they do not fold.
+// FieldGroup has adjacent fields of a form that fold together. Without a Label they do not fold.
 type FieldGroup struct {
 	Label   string
 	Open    bool
@@ -124,9 +124,9 @@ func (f *Field) focused() bool {
 	})
 }
 
-// Fields puts the focus on the first field with a problem, of several that one notice describes on the first empty one.
-// If there is no such field, a notice above the form takes the focus itself; without a notice it is on the first empty
-// field. Fields also tells on-screen keyboards what Enter does.
+// Fields puts the focus on the first field with a problem or, if one notice describes several fields, on the first
+// empty one of them. If there is no such field, a notice above the form takes the focus itself; without a notice it is
+// on the first empty field. Fields also tells on-screen keyboards what Enter does.
 func Fields(notice bool, list ...Field) []Field {
 	empty, invalid, last := -1, -1, -1
 	for i, f := range list {
@@ -282,7 +282,7 @@ func (f *frame) Field(in Field) field {
 func isUsername(f Field) bool { return strings.HasPrefix(f.Autocomplete, "username") }
 
 // Unchecked returns an attribute of a form that keeps browsers from checking it, if they would refuse usernames that
-// the service accepts: those of before, of a partition, and addresses with letters of every script.
+// the service accepts: older ones, those with a partition, and addresses with letters of any script.
 func (f *frame) Unchecked(list []Field) template.HTMLAttr {
 	if f.addressed && slices.ContainsFunc(list, func(in Field) bool { return isUsername(in) && !in.ReadOnly }) {
 		return " novalidate"
@@ -298,7 +298,7 @@ func (f *frame) label(in Field) string {
 	return f.Say(Text{in.Label, in.LabelFill})
 }
 
-// complete fills in what follows from the type.
+// complete fills in the attributes that follow from the type.
 func (f *Field) complete() {
 	switch f.Type {
 	case "":
@@ -315,7 +315,7 @@ func (f *Field) complete() {
 	f.Autocomplete = cmp.Or(f.Autocomplete, "off")
 }
 
-// names returns the attributes by which the input is known.
+// names returns the attributes that identify the input.
 func (f *Field) names(id string) template.HTMLAttr {
 	var b attributes
 	b.addIf(f.Type != "select" && f.Type != "textarea", "type", f.Type)
@@ -339,7 +339,7 @@ func (f *Field) attributes(isCode bool, by string) template.HTMLAttr {
 		b.addIf(f.MinLength != 0, "minlength", strconv.Itoa(f.MinLength))
 		b.addIf(f.MaxLength != 0, "maxlength", strconv.Itoa(f.MaxLength))
 		b.addIf(f.EnterKeyHint != "", "enterkeyhint", f.EnterKeyHint)
-	} else if f.Type != "file" { // browsers keep neither its value nor what completes it
+	} else if f.Type != "file" { // file inputs have neither a value nor an autocompletion
 		b.addIf(f.Type == "checkbox", "value", f.Value)
 		b.add("autocomplete", f.Autocomplete)
 	}
@@ -423,7 +423,7 @@ func (f *frame) Notice(kind, key string, fill ...any) notice {
 }
 
 // Row is a line of a list with its actions. Name is shown as it is. Title replaces it if that message exists. Mark,
-// behind it, and Details, under it, are messages.
+// after it, and Details, under it, are messages.
 //
 //	<ul class="rows">{{range $d.Rows}}{{template "row" ($.Row .)}}{{end}}</ul>
 type Row struct {
@@ -454,9 +454,9 @@ type Action struct {
 	Fields     []Hidden // of the form
 	// About says what the action concerns, for people who do not see the row. Default: its name
 	About string
-	// Danger says that it takes something away.
+	// Danger says that it is destructive.
 	Danger bool
-	// Quiet says that it is not what people come to the page for, though it stands first.
+	// Quiet says that it is a secondary action, though it is shown first.
 	Quiet bool
 }
 
@@ -534,7 +534,7 @@ func (f *frame) Back(url string) back {
 	return back{f.T("sign_in.cancel"), url}
 }
 
-// icons are the drawings by their names.
+// icons are the drawings by name.
 var icons = map[string]template.HTML{
 	"person":  `<circle cx="12" cy="8" r="4"/><path d="M4 21a8 8 0 0 1 16 0"/>`,
 	"eye":     `<path d="M2 12s3.6-6.5 10-6.5S22 12 22 12s-3.6 6.5-10 6.5S2 12 2 12z"/><circle cx="12" cy="12" r="2.5"/><line x1="4" y1="20" x2="20" y2="4"/>`,
