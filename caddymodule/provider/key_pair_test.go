@@ -274,7 +274,7 @@ func TestServiceProviderWithoutMetadata(t *testing.T) {
 	s.MustLoad()
 	s.MustCall(http.MethodPost, "/api/v2/config", json.RawMessage(
 		`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"wiki":{"id":"wiki","name":"Wiki","type":"SAML"}}}]}`), http.StatusNoContent)
-	s.WantFinding("warning", "service_provider wiki: no one can sign in by SAML: it has that type, and no saml_metadata yet", "put its metadata there")
+	s.WantFinding("warning", "service_provider wiki: no one can sign in by SAML: it has that type, and no saml_metadata yet", "set saml_metadata to its metadata")
 }
 
 // TestKeyPairIsNamedOnce: check names a key pair that is not there once, with what helps, and ends with it.
