@@ -67,7 +67,7 @@ type App struct {
 	// The address that every endpoint and page lives under, such as https://auth.example.com: scheme and host, no path.
 	// http is accepted for loopback hosts only. Required.
 	Issuer string `json:"issuer,omitempty"`
-	// Where the records are kept. Default: badger in Caddy's data directory.
+	// The storage of the records. Default: badger in Caddy's data directory.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gatehouse.storage inline_key=module"`
 	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open.
 	// Default: one that is made once and kept next to the storage directory, mode 0600.
@@ -92,7 +92,7 @@ type App struct {
 	ExtAuthz *envoyauthz.Server `json:"ext_authz,omitempty"`
 	// The clients that are known by their metadata documents, without being registered. Default: on if a site has mcp.
 	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
-	// Issuers elsewhere whose tokens stand for clients: build servers and clusters. Default: none.
+	// Other issuers whose tokens authenticate clients: build servers and clusters. Default: none.
 	TrustedIssuers []client.TrustedIssuer `json:"trusted_issuers,omitempty"`
 	// Applications that sign people in by SAML. Default: none.
 	ServiceProviders []serviceprovider.ServiceProvider `json:"service_providers,omitempty"`
@@ -104,18 +104,18 @@ type App struct {
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
-	// The persons, and how they sign in.
+	// The people, and how they sign in.
 	Identity Identity `json:"identity,omitzero"`
 	// How long events are kept.
 	Events Events `json:"events,omitzero"`
-	// Which addresses may be reached that are not in this configuration.
+	// The addresses outside this configuration that may be reached.
 	Outbound Outbound `json:"outbound,omitzero"`
 	// Whether every client must push its authorization requests (RFC 9126). Default: false.
 	PARRequired bool `json:"par_required,omitempty"`
 	// Where the certificates of clients come from, besides the TLS connection.
 	Certificates clientcert.Options `json:"client_certificates,omitzero"`
-	// Of whom receivers of shared signals are told: named, those that a receiver has named, or all. Default: there are
-	// no shared signals.
+	// The people that receivers of shared signals are told about: named, those that a receiver has named, or all. Default:
+	// there are no shared signals.
 	SharedSignals string `json:"shared_signals,omitempty"`
 
 	// What delivers e-mails. Default: none, and people get no e-mail.
@@ -125,7 +125,7 @@ type App struct {
 	SMSRaw json.RawMessage `json:"sms,omitempty" caddy:"namespace=gatehouse.sms inline_key=module"`
 	// What delivers prompts on people's devices. Default: none, and every feature that needs them is off.
 	PushRaw json.RawMessage `json:"push,omitempty" caddy:"namespace=gatehouse.push inline_key=module"`
-	// Where the options stand in the Caddyfile, as file:line, for messages. Default: unknown.
+	// The places of the options in the Caddyfile, as file:line, for messages. Default: unknown.
 	Places caddyfileutil.Places `json:"places,omitempty"`
 
 	ctx       caddy.Context
@@ -136,7 +136,7 @@ type App struct {
 	cost      secret.HashCost
 	brand     web.Brand
 	extension string
-	// extensionFault says what of the extension is left out.
+	// extensionFault says which parts of the extension are left out.
 	extensionFault error
 	allow          []netip.Prefix // of outbound
 	authz          authz.Config
@@ -147,7 +147,7 @@ type App struct {
 	mailer         sender.Mailer // nil: none
 
 	accessMail notice.Config
-	vouching   []string      // clients that say by SCIM whose an address is
+	vouching   []string      // SCIM clients whose e-mail addresses count as verified
 	texter     sender.Texter // nil: none
 	pusher     sender.Pusher // nil: none
 	breach     pwned.Config
@@ -156,7 +156,7 @@ type App struct {
 	early      *shared.Core // opened by Provision and not yet taken by Start
 	findings   diagnostic.List
 	firsts     []diagnostic.Finding // about settings that an empty storage starts with
-	reloads    []diagnostic.Finding // what check alone says, since each configuration without the listener wrapper has them
+	reloads    []diagnostic.Finding // for check alone, since each configuration without the listener wrapper has them
 	served     atomic.Bool          // a handler that serves the issuer has been provisioned
 	tree       *routetree.Tree
 
@@ -172,11 +172,11 @@ type App struct {
 
 	console layout.Config
 	owners  []string // of the console
-	others  []string // of them, who are not among the persons of the configuration
+	others  []string // owners who are not among the persons of the configuration
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	behind *inventory.Sites // what the configuration stands in front of
+	inventory *inventory.Sites // the sites in front of upstreams
 
 	mu          sync.Mutex // guards what follows
 	sites       map[string]bool
@@ -208,8 +208,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: caddyfileutil.AppName, New: func() caddy.Module { return new(App) }}
 }
 
-// Provision resolves the configuration and reports all of its problems at once. It opens nothing unless a configuration
-// is running.
+// Provision resolves the configuration and reports all of its problems together. It opens nothing unless a
+// configuration is running.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready, a.idps = make(chan struct{}), provider.NewSet(a.IDPsRaw)
@@ -278,12 +278,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
-	for _, guest := range []struct {
+	for _, module := range []struct {
 		name string
 		load func() error
 	}{{"mail", a.loadMail}, {"sms", a.loadSMS}, {"push", a.loadPush}} {
-		if err := guest.load(); err != nil {
-			return a.Places.LocateIn(err, guest.name)
+		if err := module.load(); err != nil {
+			return a.Places.LocateIn(err, module.name)
 		}
 	}
 	if err := a.loadPlans(); err != nil {
@@ -295,7 +295,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
-	a.behind = inventory.New(ctx, a.ForwardAuth, a.Policies)
+	a.inventory = inventory.New(ctx, a.ForwardAuth, a.Policies)
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return a.openEarly()
 }
 
-// openEarly opens the core at once when this configuration replaces a running one. Caddy starts its apps in random
+// openEarly opens the core immediately when this configuration replaces a running one. Caddy starts its apps in random
 // order: if a locked or broken storage were found only in Start, the new http app might have its sockets open already,
 // and the connections that wait in them would be closed with it. At the first start there are no connections, and
 // `caddy validate` while a server runs must not take the directory's lock.
@@ -358,10 +358,10 @@ func (a *App) loadStorage() error {
 	}
 	if s, ok := mod.(interface {
 		caddy.Module
-		Advice() (reason, mend string)
+		Advice() (reason, fix string)
 	}); ok {
-		if reason, mend := s.Advice(); reason != "" {
-			a.warn("storage "+s.CaddyModule().ID.Name(), reason, mend)
+		if reason, fix := s.Advice(); reason != "" {
+			a.warn("storage "+s.CaddyModule().ID.Name(), reason, fix)
 		}
 	}
 	a.storage = s
@@ -382,7 +382,7 @@ func (a *App) Probe(ask func(context.Context) *diagnostic.Finding) {
 	a.probes = append(a.probes, ask)
 }
 
-// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
+// RegisterSite implements protect.App.
 func (a *App) RegisterSite(origins ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -394,7 +394,7 @@ func (a *App) RegisterSite(origins ...string) {
 	}
 }
 
-// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned, before Start.
+// AcceptAppPasswords implements protect.App.
 func (a *App) AcceptAppPasswords(place string, sites ...apppassword.Site) {
 	if len(sites) == 0 {
 		return
@@ -434,7 +434,7 @@ func (a *App) hasRules(text string) bool {
 	return a.rules[text]
 }
 
-// Guard names the addresses of a site whose root a protect guards, and the place of that protect.
+// Guard implements protect.App.
 func (a *App) Guard(place string, sites []string) {
 	a.mu.Lock()
 	if a.guarded == nil {
@@ -486,7 +486,7 @@ func (a *App) settled(inst *instance, err error) {
 	})
 }
 
-// Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything stays open
+// Stop implements caddy.App. Requests may still be in progress and other apps may stop later, so everything stays open
 // until Cleanup. Only Envoy is answered by the next configuration from now on.
 func (a *App) Stop() error {
 	if a.ExtAuthz != nil {
@@ -496,7 +496,7 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// endStreams ends the answers that last as long as a page is open.
+// endStreams ends the responses that last as long as a page of the console is open.
 func (a *App) endStreams() {
 	if inst := a.running.Load(); inst != nil {
 		inst.console.EndStreams()
@@ -576,7 +576,7 @@ func (a *App) hold(ctx context.Context) (*instance, error) {
 	return inst, nil
 }
 
-// Origin says where a request came from. Caddy decides which proxies to believe (trusted_proxies).
+// Origin implements protect.App. Caddy decides which proxies to believe (trusted_proxies).
 func (a *App) Origin(r *http.Request) audit.Origin {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return audit.Origin{ClientIP: ip, UserAgent: r.UserAgent(), Organisation: audit.OrganisationOf(r.Context())}

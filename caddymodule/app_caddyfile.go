@@ -63,6 +63,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		plan <name> { ... }
 //		group <name> { ... }
 //		forward_auth <name> { ... }
+//		forward_auth_any on|off
 //		forward_auth_from <network>...
 //		forward_auth_secret <secret>
 //		ext_authz <address> { ... }
@@ -99,15 +100,15 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"storage":                   a.readStorage,
 		"encryption_key":            caddyfileutil.Values(&a.EncryptionKeys, checkKey),
 		"scope":                     a.readScope,
-		"authorization_details":     among(&a.AuthorizationDetails, client.ReadDetailType),
-		"client":                    among(&a.Clients, client.Read),
-		"api_client":                among(&a.APIClients, client.ReadAPIClient),
+		"authorization_details":     appended(&a.AuthorizationDetails, client.ReadDetailType),
+		"client":                    appended(&a.Clients, client.Read),
+		"api_client":                appended(&a.APIClients, client.ReadAPIClient),
 		"policy":                    a.readPolicy,
 		"plan":                      a.readPlan,
 		"group":                     func(d *caddyfile.Dispenser) error { return ratelimits.ReadGroup(d, &a.GroupPlans) },
 		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = envoyauthz.Read(d); return err },
 		"idp":                       a.readIDP,
-		"service_provider":          among(&a.ServiceProviders, serviceprovider.Read),
+		"service_provider":          appended(&a.ServiceProviders, serviceprovider.Read),
 		"saml_sign":                 caddyfileutil.Values(&a.SAMLSign, nil),
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
@@ -133,8 +134,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// among reads a block into the end of a list, by what the list has already.
-func among[T any](list *[]T, read func(*caddyfile.Dispenser, []T) (T, error)) func(*caddyfile.Dispenser) error {
+// appended returns a reader that appends a block to a list. read also gets the earlier entries.
+func appended[T any](list *[]T, read func(*caddyfile.Dispenser, []T) (T, error)) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		one, err := read(d, *list)
 		*list = append(*list, one)
@@ -229,6 +230,17 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		bootstrap     <file>
 //		credentials_key <hexadecimal digits>
 //		passkeys      on|off
+//		passkey_rp_id    <host>
+//		passkey_origins  <origin>...
+//		passkey_upgrade  on|off
+//		common_passwords on|off
+//		second_factor    when_set_up|always|on_demand
+//		device_bound     on|off
+//		usernames        email
+//		scim_verifies_emails <client>...
+//		admin         { ... }
+//		access_mail   <address>...
+//		access_mail_groups <group>...
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
 //		<switch>      on|off
 //	}
@@ -296,7 +308,7 @@ func (b *Brand) readColor(d *caddyfile.Dispenser) error {
 	return caddyfileutil.ReadValue(d, &b.Color, checkColor)
 }
 
-// readPartitions reads the names of the partitions, if there are any.
+// readPartitions reads the names of the partitions, which can be left out.
 func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
 	i.Partitions = new(Partitions)
 	if d.CountRemainingArgs() == 0 {

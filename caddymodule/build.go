@@ -23,7 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// signalsAll is the argument of shared_signals by which receivers hear of everybody.
+// signalsAll is the argument of shared_signals that tells receivers about everyone.
 const signalsAll = "all"
 
 var checkSignals = caddyfileutil.OneOf("named", signalsAll)
@@ -85,7 +85,7 @@ func (a *App) buildAuthz(r *caddyfileutil.Resolver) authz.Config {
 	return cfg
 }
 
-// checkPartitions refuses API clients that are limited to partitions that there are not.
+// checkPartitions refuses API clients that are limited to partitions that do not exist.
 func (a *App) checkPartitions(r *caddyfileutil.Resolver) {
 	known := a.persons.Partitions
 	a.authz.Partitioned = known.On
@@ -142,7 +142,7 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 	}
 	cfg.Session.DeviceBound = r.Plain("identity: device_bound", i.DeviceBound, checkOnOff) == "on"
 	if cfg.Session.DeviceBound && a.issuer != nil && a.issuer.Scheme != "https" {
-		r.Fail("identity: device_bound: browsers bind the sessions of https origins alone: give the issuer an https address, or leave device_bound out")
+		r.Fail("identity: device_bound: browsers bind only the sessions of https origins: give the issuer an https address, or leave device_bound out")
 	}
 	cfg.CommonPasswords = r.Plain("identity: common_passwords", i.CommonPasswords, checkOnOff) == "off"
 	cfg.SecondFactor = r.Plain("identity: second_factor", i.SecondFactor, caddyfileutil.CheckSecondFactor)
@@ -163,7 +163,7 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 	for _, p := range i.Persons {
 		person := p.build(r)
 		if cfg.EmailUsernames && person.Username != "" && checkEmail(person.Username[strings.IndexByte(person.Username, '\\')+1:]) != nil {
-			r.Fail("person %s: identity has `usernames email`, and this is no e-mail address: give the person an address as username, or remove `usernames email`", person.Username)
+			r.Fail("person %s: identity has `usernames email`, but this is not an e-mail address: give the person an address as username, or remove `usernames email`", person.Username)
 		}
 		if person.Partition != "" && i.Partitions == nil {
 			r.Fail("person %s: partition is set, but identity has no partitions: add them", person.Username)
@@ -235,17 +235,17 @@ func (a *App) buildBrand(r *caddyfileutil.Resolver) web.Brand {
 		}
 		if err != nil {
 			brand.Logo, brand.LogoType = nil, ""
-			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
+			const fix = "write the path of a picture, from the directory that Caddy runs in, and reload"
 			r.Lack(caddyfileutil.Fault{
 				Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err),
-				Fix: mend,
+				Fix: fix,
 			})
 		}
 	}
 	return brand
 }
 
-// logos are the pictures of the clients by their ids.
+// logos returns the pictures of the clients by their ids.
 func (a *App) logos() map[string][]byte {
 	out := map[string][]byte{}
 	for i := range a.Clients {

@@ -29,8 +29,8 @@ import (
 // consoleSwitch is the switch of the console. With admin in the Caddyfile it is on by default.
 const consoleSwitch = "features.admin_console_enabled"
 
-// ownersInPersons gives the persons of the configuration who are owners the group, so their groups agree with it. The
-// others are returned.
+// ownersInPersons adds the group of owners to the persons of the configuration who are owners, so their groups agree
+// with it. It returns the other owners.
 func (a *App) ownersInPersons() (others []string) {
 	group := a.console.OwnerGroup()
 	for _, name := range a.owners {
@@ -46,7 +46,7 @@ func (a *App) ownersInPersons() (others []string) {
 	return others
 }
 
-// openAlerts opens what tells administrators of events.
+// openAlerts opens the service that alerts administrators to events.
 func (b *builder) openAlerts() {
 	i := b.inst
 	d := alert.Deps{
@@ -76,7 +76,7 @@ func (b *builder) files() func() []string {
 		for _, place := range b.Places {
 			add(place)
 		}
-		list, err := b.behind.List()
+		list, err := b.inventory.List()
 		for i := range list {
 			for _, g := range list[i].Gates {
 				add(g.Place)
@@ -137,7 +137,7 @@ func (b *builder) openConsole() error {
 		},
 		Findings: func(ctx context.Context) ([]diagnostic.Finding, error) { return i.findings(ctx, b.App) },
 		Machine:  i.machine,
-		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
+		Gateway:  b.inventory.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
 	})
 	i.pages.SetFiles(b.files())
 	i.alerts.Allow = i.console.MayAlert
@@ -153,7 +153,7 @@ func (b *builder) openConsole() error {
 				return fmt.Errorf("admin %s: %w", name, err)
 			}
 			b.warn("identity: admin", fmt.Sprintf("admin %s: %v", name, err),
-				"correct it and reload, or make the account and add it to the group "+b.console.OwnerGroup())
+				"correct it and reload, or create the account and add it to the group "+b.console.OwnerGroup())
 		}
 	}
 	return nil

@@ -67,15 +67,15 @@ func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 	return out, nil
 }
 
-// explain tells what the sites of this configuration do with a request that no one has made.
+// explain evaluates a hypothetical request at the sites of this configuration.
 func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
 	if inst := a.running.Load(); inst != nil {
 		c.Policies, c.Limits = inst.policies, inst.core.Limits
 	}
-	return a.behind.Ask(ctx, q, c)
+	return a.inventory.Ask(ctx, q, c)
 }
 
-// written returns a client as the configuration says it, or nil.
+// written returns a client as it is written in the configuration, or nil.
 func (a *App) written(id string) *client.Client {
 	for i := range a.Clients {
 		if a.authz.Clients[i].ID == id {
@@ -85,7 +85,7 @@ func (a *App) written(id string) *client.Client {
 	return nil
 }
 
-// health reports whether the instance can serve and write. why is the part of the error that is safe to show to anyone.
+// health reports whether the instance can serve and write. why is the part of the error that anyone can be shown.
 func (i *instance) health(ctx context.Context) (why string, err error) {
 	if err = i.check(ctx); err != nil {
 		why = reason(err)

@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	clockSlack = 2 * time.Minute // by which the newest record may be ahead of the clock
+	clockSlack = 2 * time.Minute // by how much the newest record may be ahead of the clock
 	defaultLow = 512 << 20       // bytes of free space below which to warn, where the storage has no watermark
 	lowFactor  = 4               // how many watermarks should be free
 )
 
-// watermarked is a Storage that takes no writes when less than this is free.
+// watermarked is a Storage that refuses writes when less space than its watermark is free.
 type watermarked interface {
 	// Watermark returns the number of bytes.
 	Watermark() uint64
 }
 
-// examine returns what is wrong at this moment: with the machine, the storage, and what the settings need.
+// examine returns the current findings: about the machine, the storage, and requirements of the settings.
 func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, error) {
 	var out []diagnostic.Finding
-	warn := func(option, reason, mend string) {
-		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
+	warn := func(option, reason, fix string) {
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: fix, About: option})
 	}
 	i.examineMachine(a, warn)
 	var newest time.Time
@@ -108,12 +108,12 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 	return out, nil
 }
 
-// maxExamined is the maximum number of members that are looked at in a group that gives a role.
+// maxExamined is the maximum number of members that are examined in a group that gives a role.
 const maxExamined = 200
 
-// examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that
-// people with a role in the console have linked and that do not sign them in.
-func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units, warn func(option, reason, mend string)) error {
+// examineRights finds API clients that can do nothing, since their organisation is gone. Of people with a role in the
+// console, it finds credentials that an untrusted party has set, and linked login methods that do not sign them in.
+func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units, warn func(option, reason, fix string)) error {
 	for _, c := range a.authz.APIClients {
 		id, exists, err := i.config.OrganisationOfClient(ctx, c.ID)
 		if err != nil {
@@ -166,8 +166,8 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 		return nil
 	})
 	for _, reason := range planted {
-		warn("identity", reason, "replace it: a password by `caddy gatehouse person passwd` or a link from the person's page, "+
-			"an address by `caddy gatehouse person set --email`; a linked account the person connects again")
+		warn("identity", reason, "replace it: set a password by `caddy gatehouse person passwd` or a link from the person's page, "+
+			"set an address by `caddy gatehouse person set --email`, or have the person connect a linked account again")
 	}
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
 		if refused[id] {
@@ -179,7 +179,7 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 }
 
 // examineMachine looks at ports, disk and files.
-func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)) {
+func (i *instance) examineMachine(a *App, warn func(option, reason, fix string)) {
 	for _, l := range listeners.Foreign(listeners.Addresses(a.tree.Listen())) {
 		warn("issuer", l.String()+", and gets some of the requests", "stop one of the two")
 	}
@@ -189,7 +189,7 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 			low = lowFactor * w.Watermark()
 		}
 		if free := left(); free > 0 && free < low {
-			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.Place),
+			warn("storage", fmt.Sprintf("only %s is free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.Place),
 				"make room, or move the storage")
 		}
 	}
@@ -206,54 +206,54 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 	}
 }
 
-// missingSenders warns of what the settings switch on and what nothing sends messages for.
-func (a *App) missingSenders(u *settings.Units, warn func(option, reason, mend string)) {
+// missingSenders warns of features that the settings switch on although nothing sends their messages.
+func (a *App) missingSenders(u *settings.Units, warn func(option, reason, fix string)) {
 	f := u.Features
 	mail, sms := a.mailer != nil, a.texter != nil
 	activates := person.ActivatesByEmail(u)
-	const mendMail = "add `mail smtp smtp.example.com:587 { from no-reply@example.com }`, or switch it off"
-	const mendSMS = "add `sms webhook https://sms.example.com/send`, or switch it off"
+	const fixMail = "add `mail smtp smtp.example.com:587 { from no-reply@example.com }`, or switch it off"
+	const fixSMS = "add `sms webhook https://sms.example.com/send`, or switch it off"
 	for _, need := range []struct {
-		on, there          bool
-		path, reason, mend string
+		on, there         bool
+		path, reason, fix string
 	}{
-		{f.PasswordResetEnabled, mail, "features.password_reset_enabled", "is on, and there is no mail to send the link by", mendMail},
+		{f.PasswordResetEnabled, mail, "features.password_reset_enabled", "is on, and there is no mail to send the link by", fixMail},
 		{
 			f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled",
-			"is on, and there is no mail to confirm addresses by, so no one can sign up", mendMail,
+			"is on, and there is no mail to confirm addresses by, so no one can sign up", fixMail,
 		},
-		{activates, mail, "features.person_activation", "sends links by e-mail, and there is no mail", mendMail},
+		{activates, mail, "features.person_activation", "sends links by e-mail, and there is no mail", fixMail},
 		{
 			u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required",
-			"is on, and there is no mail to send codes by", mendMail,
+			"is on, and there is no mail to send codes by", fixMail,
 		},
-		{f.SMSEnabled, sms, "features.sms_enabled", "is on, and there is nothing to send text messages by", mendSMS},
+		{f.SMSEnabled, sms, "features.sms_enabled", "is on, and there is nothing to send text messages by", fixSMS},
 		{
 			f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled",
-			"is on, and there is nothing to send text messages by", mendSMS,
+			"is on, and there is nothing to send text messages by", fixSMS,
 		},
 	} {
 		if need.on && !need.there {
-			warn(a.Identity.Switches.Option(need.path, "identity: bootstrap"), "settings: "+need.path+" "+need.reason, need.mend)
+			warn(a.Identity.Switches.Option(need.path, "identity: bootstrap"), "settings: "+need.path+" "+need.reason, need.fix)
 		}
 	}
 }
 
-// overruled warns of words of the Caddyfile that have no effect, since the settings say otherwise.
-func (a *App) overruled(paths []string, warn func(option, reason, mend string)) {
+// overruled warns of options of the Caddyfile that have no effect, since the settings differ.
+func (a *App) overruled(paths []string, warn func(option, reason, fix string)) {
 	for _, path := range paths {
 		option, value := a.Identity.Switches.Option(path, "identity"), "on"
 		if a.switches[path] {
 			value = "off"
 		}
-		warn(option, fmt.Sprintf("%s: the settings have %s %s, which counts: it was set by the configuration API or a file", option, path, value),
-			"change it there with `caddy gatehouse config import`, or take the word out of the Caddyfile")
+		warn(option, fmt.Sprintf("%s: the settings have %s %s, which takes precedence: it was set by the configuration API or a file", option, path, value),
+			"change it there with `caddy gatehouse config import`, or remove the option from the Caddyfile")
 	}
 }
 
-// examineStart adds what is wrong at the start to the findings, and refuses to share a port with a process that was
-// there before: each of the two would get half of the requests. Caddy itself shares ports while a configuration is
-// replaced, within one process.
+// examineStart reports the findings of the start, and refuses to share a port with a process that was there before:
+// each of the two would get half of the requests. Caddy itself shares ports while a configuration is replaced, within
+// one process.
 func (a *App) examineStart(i *instance) error {
 	for _, d := range i.identity.Differences {
 		option := "person " + d.Username
@@ -280,7 +280,7 @@ func (a *App) examineStart(i *instance) error {
 	return nil
 }
 
-// probed asks the servers elsewhere that sites depend on.
+// probed asks the other servers that sites depend on.
 func (a *App) probed(ctx context.Context) (out []diagnostic.Finding) {
 	a.mu.Lock()
 	probes := slices.Clone(a.probes)
@@ -299,7 +299,7 @@ func (a *App) probed(ctx context.Context) (out []diagnostic.Finding) {
 	return out
 }
 
-// findings are those of the configuration and those of this moment.
+// findings returns the findings about the configuration and the current ones.
 func (i *instance) findings(ctx context.Context, a *App) ([]diagnostic.Finding, error) {
 	now, err := i.examine(ctx, a)
 	all := a.findings.All()

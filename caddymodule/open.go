@@ -38,7 +38,7 @@ type builder struct {
 	providers []federation.Provider // of the configuration file, ready
 }
 
-// open opens what the configuration needs. On an error it has closed again what it opened.
+// open opens everything that the configuration needs. After an error nothing stays open.
 func (a *App) open() (*instance, error) {
 	b := &builder{App: a, inst: &instance{
 		issuer: a.issuer, gates: a.ForwardAuth, log: a.log, gone: make(chan struct{}),
@@ -189,7 +189,7 @@ func (b *builder) openIdentity() (err error) {
 	return nil
 }
 
-// personOf finds the person of a refusal that has the id alone.
+// personOf looks up the person of a refusal that has only the id.
 func (b *builder) personOf(id *identity.Service) denial.PersonFunc {
 	return func(tx storage.Tx, personID string) (username, partition string, err error) {
 		who, err := id.Person.Get(tx, personID)
@@ -203,7 +203,7 @@ func (b *builder) personOf(id *identity.Service) denial.PersonFunc {
 	}
 }
 
-// feature tells of a switch of the settings what it says in a transaction.
+// feature returns a function that reads a switch of the settings in a transaction.
 func (b *builder) feature(of func(*settings.Features) bool) func(storage.Tx) (bool, error) {
 	return func(tx storage.Tx) (bool, error) {
 		units, err := b.inst.config.Units(tx)

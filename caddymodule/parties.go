@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// A party is an identity provider or a service provider. What is wrong with the files of one must not keep the others
-// from working, so it is a finding and not an error: here while a configuration is loaded, in examine while it runs.
+// A party is an identity provider or a service provider. A problem with the files of one must not keep the others from
+// working, so it is a finding and not an error: here while a configuration is loaded, in examine while it runs.
 
 const (
 	kindIDP = "idp"
@@ -27,22 +27,22 @@ const (
 func (a *App) party(kind, id string, w idp.Warning) diagnostic.Finding {
 	option := kind + " " + id
 	tries := "`caddy gatehouse idp test " + id + "` tries it"
-	mend := "put a file there that is right, and reload; " + tries
+	fix := "replace the file with a correct one, and reload; " + tries
 	switch {
 	case w.Advice != "":
-		mend = w.Advice
+		fix = w.Advice
 	case kind == kindSP:
-		mend = "put newer metadata there, or its https address, from which it is fetched again and again"
+		fix = "put newer metadata there, or its https address, from which it is fetched regularly"
 	case strings.Contains(w.Reason, "metadata"):
-		mend = "put a file there that is right, or the https address of its metadata, which is fetched again and again; " + tries
+		fix = "replace the file with a correct one, or use the https address of its metadata, which is fetched regularly; " + tries
 	}
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + w.Reason,
-		Fix: mend, About: option,
+		Fix: fix, About: option,
 	}
 }
 
-// reportFaults reports what options name and what cannot be used.
+// reportFaults reports files and the like that options name and that cannot be used.
 func (a *App) reportFaults(faults []caddyfileutil.Fault) {
 	for _, f := range faults {
 		a.warn(f.Option, f.Reason, f.Fix)
@@ -123,8 +123,8 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 	return nil
 }
 
-// ailing counts what is wrong with each party, for the metrics.
-func (i *instance) ailing(ctx context.Context) (map[[2]string]int, error) {
+// partyProblems counts the problems of each party, for the metrics.
+func (i *instance) partyProblems(ctx context.Context) (map[[2]string]int, error) {
 	all, err := i.parties(ctx)
 	out := map[[2]string]int{}
 	for kind, list := range all {
@@ -135,7 +135,7 @@ func (i *instance) ailing(ctx context.Context) (map[[2]string]int, error) {
 	return out, err
 }
 
-// logParties logs once a day what keeps people from signing in at a party. The start has logged what there was then.
+// logParties logs once a day what keeps people from signing in at a party. Problems at the start were logged then.
 func (i *instance) logParties(ctx context.Context, a *App) {
 	ticker := time.NewTicker(24 * time.Hour)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func (i *instance) logParties(ctx context.Context, a *App) {
 		case <-ticker.C:
 		}
 		if err := i.examineParties(ctx, a, a.logFinding); err != nil && ctx.Err() == nil {
-			i.log.Error("identity providers and service providers cannot be looked at", zap.Error(err))
+			i.log.Error("identity providers and service providers cannot be checked", zap.Error(err))
 		}
 	}
 }

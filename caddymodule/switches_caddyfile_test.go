@@ -57,7 +57,7 @@ func TestCheckReportsOverruledSwitch(t *testing.T) {
 	s.Run("", "config", "import", off)
 	s.InIdentity = "sign_up on\n\tsms on"
 	s.MustLoad()
-	s.WantFinding("warning Caddyfile:", "identity: sign_up: the settings have features.sign_up_enabled off, which counts", "config import")
+	s.WantFinding("warning Caddyfile:", "identity: sign_up: the settings have features.sign_up_enabled off, which takes precedence", "config import")
 	s.WantFinding("warning Caddyfile:", "features.sms_enabled is on, and there is nothing to send text messages by")
 	s.InIdentity = "sign_up off"
 	s.MustLoad()

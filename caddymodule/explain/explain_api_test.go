@@ -177,7 +177,7 @@ func TestExplainGrantedAccess(t *testing.T) {
 	for range 3 { // more often than there are uses
 		out := ask()
 		for _, want := range []string{
-			"allow: it passes", "groups and rules refuse it, and access that an operator has granted lets it pass",
+			"allow: it passes", "groups and rules refuse it, but access that an operator has granted lets it pass",
 			"has granted demo@example.com access to " + site + " until ", "2 of 2 uses are left",
 		} {
 			if !strings.Contains(out, want) {

@@ -79,7 +79,7 @@ func TestShadow(t *testing.T) {
 	for text, want := range map[string]string{
 		"shadow x":                                     "its rules belong in a block",
 		"shadow {\n\t\t\t\tpublic /x\n\t\t\t}":         "unrecognized",
-		"shadow {\n\t\t\t\tdeny {\n\t\t\t\t}\n\t\t\t}": "refuses everybody everything",
+		"shadow {\n\t\t\t\tdeny {\n\t\t\t\t}\n\t\t\t}": "refuses everything to everyone",
 		"shadow {\n\t\t\t}\n\t\t\tshadow {\n\t\t\t}":   "already set",
 		"shadow {\n\t\t\t\tneed level 9\n\t\t\t}":      "level",
 	} {

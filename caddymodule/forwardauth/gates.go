@@ -27,21 +27,21 @@ import (
 
 // Gates answer other proxies.
 type Gates struct {
-	// What may pass, by the name that a proxy asks for with the parameter policy. Default: none.
+	// The gates, by the name that a proxy asks for with the parameter policy. Default: none.
 	Named map[string]*Gate `json:"gates,omitempty"`
-	// Whether origins that no forward_auth names have a gate too, which lets any bearer token of the issuer pass that is
-	// meant for no other resource: on or off. Default: off, and a question about them is refused.
+	// Whether origins that no forward_auth names have a gate too, which accepts any bearer token of the issuer that is not
+	// meant for another resource: on or off. Default: off, and questions about them are refused.
 	Any string `json:"any,omitempty"`
 	// The networks of the proxies that may ask. Default: Caddy's trusted_proxies.
 	From []string `json:"from,omitempty"`
-	// A secret of which the header Gatehouse-Secret may vouch for a proxy with any address. Default: none.
+	// A secret that a proxy with any address can send in the header Gatehouse-Secret to be accepted. Default: none.
 	Secret caddyfileutil.Sensitive `json:"secret,omitempty"`
 
 	from     []netip.Prefix
 	secret   secret.String
 	byOrigin map[string]*Gate // scheme and host
 	policies map[string]*Gate // that let a request pass by the rules of one policy
-	bare     *Gate            // for a proxy that names no gate, and origins without one. nil: such a question is refused
+	bare     *Gate            // for proxies that name no gate, and origins without one. nil: such a question is refused
 	alone    *Gate            // see Alone
 	log      *zap.Logger
 }
@@ -51,8 +51,9 @@ type Gate struct {
 	// The origins under which browsers see the site, such as https://wiki.example.com. The gate decides about no others.
 	// Required with login. Default: any.
 	Origins []string `json:"origins,omitempty"`
-	// The header in which the proxy names the certificate of the client, such as Client-Cert (RFC 9440), and which it
-	// takes from requests of the client. Default: none, and tokens that are bound to a certificate open nothing here.
+	// The header in which the proxy names the certificate of the client, such as Client-Cert (RFC 9440), and which the
+	// proxy removes from requests of the client. Default: none, and tokens that are bound to a certificate are refused
+	// here.
 	CertificateHeader string `json:"client_certificate_header,omitempty"`
 	protect.Protect
 
@@ -63,17 +64,17 @@ type Gate struct {
 	narrowed map[string]narrowed // by the parameters that narrow. At most maxNarrowed
 }
 
-// narrowed decides about a question that asks for more than its gate.
+// narrowed has the gates for a question that asks for more than its gate.
 type narrowed struct {
 	gate    *protect.Protect // in place of the gate
-	further *protect.Protect // behind it. nil: nothing
+	further *protect.Protect // after it. nil: none
 }
 
-// maxNarrowed bounds what is kept for proxies that ask for something in addition. Their configuration says what, so
-// there are few.
+// maxNarrowed bounds the number of narrowed gates that are kept. Proxies ask for the same ones by their configuration,
+// so there are few.
 const maxNarrowed = 256
 
-// Provision prepares the gates. policies are the names of the policies of the app, and places says where it is written.
+// Provision prepares the gates. policies are the names of the policies of the app, and places are those of its options.
 func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string, places caddyfileutil.Places) error {
 	g.log = ctx.Logger().Named("forward_auth")
 	res := caddyfileutil.NewResolverAt(places)
@@ -129,7 +130,7 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 	return g.bare.provision(ctx, app, placesOf(places, anyWord))
 }
 
-// anyWord switches on the gate of all other origins, and is what that is called.
+// anyWord is the option that switches on the gate of all other origins, and the name of this gate.
 const anyWord = "forward_auth_any"
 
 var checkSwitch = caddyfileutil.OneOf("on", "off")
@@ -142,14 +143,14 @@ func (g *Gates) Bare() *protect.Protect {
 	return &g.bare.Protect
 }
 
-// Alone is the name of the policy that decides alone. None that is stored has it.
+// Alone is the name of the policy that decides alone. No stored policy has this name.
 const Alone = "*"
 
-// DecidedAlone returns what asks nothing but the policy with the name Alone, for rehearsals of a policy that need not
-// be stored.
+// DecidedAlone returns the gate that applies only the policy with the name Alone, for rehearsals of a policy that need
+// not be stored.
 func (g *Gates) DecidedAlone() *protect.Protect { return &g.alone.Protect }
 
-// placesOf are the places of a block, as protect names them.
+// placesOf returns the places of a block, as protect names them.
 func placesOf(places caddyfileutil.Places, block string) caddyfileutil.Places {
 	out := caddyfileutil.Places{"protect": places.Of(block)}
 	for key, at := range places {
@@ -188,7 +189,7 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places caddyfileuti
 		return errors.New("replay: another proxy does not report the forms that are sent through it: leave it out")
 	}
 	if g.MCP != nil {
-		return errors.New("mcp: the metadata of sites that another proxy serves are not served here: leave it out")
+		return errors.New("mcp: the metadata of sites that another proxy serves is not served here: leave it out")
 	}
 	if g.UpstreamToken != "" {
 		return errors.New("upstream_token: another proxy sends the request on as it came: leave it out")
@@ -206,7 +207,7 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places caddyfileuti
 	return nil
 }
 
-// find returns the gate that decides about a question. name is the one that the proxy asks for. "": none.
+// find returns the gate that decides about a question. name is the name that the proxy asks for. "": none.
 func (g *Gates) find(name, scheme, host string) (*Gate, error) {
 	origin := plainOrigin(scheme + "://" + host)
 	if name == "" {
@@ -232,7 +233,7 @@ func (g *Gates) find(name, scheme, host string) (*Gate, error) {
 	return gate, nil
 }
 
-// isNamed reports whether a gate has an origin with this host, by whatever scheme and port.
+// isNamed reports whether a gate has an origin with this host, with any scheme and port.
 func (g *Gates) isNamed(host string) bool {
 	name := hostOf(plainOrigin("http://" + host))
 	for origin := range g.byOrigin {
@@ -271,8 +272,8 @@ func plainOrigin(text string) string {
 	return u.Scheme + "://" + host
 }
 
-// Decider returns what decides about the requests of a site that another proxy serves, and what it is called. name is
-// the one that the proxy asks for. "": the forward_auth that has the origin, or else nil.
+// Decider returns the gate of a site that another proxy serves, and its name. name is the name that the proxy asks for.
+// "": the forward_auth that has the origin, or else nil.
 func (g *Gates) Decider(name, scheme, host string) (called string, p *protect.Protect, err error) {
 	if name == "" && g.byOrigin[plainOrigin(scheme+"://"+host)] == nil {
 		return "", nil, nil
@@ -292,7 +293,7 @@ func (g *Gates) Decider(name, scheme, host string) (called string, p *protect.Pr
 	return "forward_auth " + name, &gate.Protect, nil
 }
 
-// narrow returns what decides with the parameters scope, group, level and audience.
+// narrow returns the gates that apply with the parameters scope, group, level and audience.
 func (g *Gate) narrow(by url.Values) (narrowed, error) {
 	if len(by) == 0 {
 		return narrowed{gate: &g.Protect}, nil

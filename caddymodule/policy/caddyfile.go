@@ -18,15 +18,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
-// Subdirectives are the words that add to a policy:
+// Subdirectives returns the options that add to a policy:
 //
 //	allow {
 //		name    <name>
 //		match   <matcher>...
-//		need    groups|scopes|person|client|provider <value>...
-//		need    level <1..4>
+//		need    groups|scopes|person|client|provider|agent <value>...
+//		need    level|assurance <1..4>
 //		need    max_age <duration>
 //		need    claim <name> <value>...
+//		need    device_bound
 //		when    [<days>] <from>-<to> <zone>
 //		audit   [log]
 //	}
@@ -181,8 +182,8 @@ func (n *Need) readClaim(d *caddyfile.Dispenser) error {
 	return caddyfileutil.NoMore(d, "claim")
 }
 
-// MatcherTokens are the tokens of the matchers of a rule, by the name of the matcher, as Caddy reads those of a named
-// matcher: what several lines say of one matcher is one.
+// MatcherTokens are the tokens of the matchers of a rule, by the name of the matcher. As in a named matcher of Caddy,
+// several lines with one matcher are joined.
 type MatcherTokens map[string][]caddyfile.Token
 
 // Read reads a line or block of matchers after match.
@@ -232,7 +233,7 @@ func (m MatcherTokens) Set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 	return set, nil
 }
 
-// timeWords and needWords are what people look for among matchers, and what is an option of the rule.
+// timeWords and needWords are words that people try as matchers, although they are options of the rule.
 var (
 	timeWords = []string{"time", "times", "day", "days", "weekday", "weekdays", "weekend", "hour", "hours", "date", "schedule", "between"}
 	needWords = []string{
@@ -241,7 +242,7 @@ var (
 	}
 )
 
-// noMatcher says what there is in place of a matcher.
+// noMatcher returns the error for an unknown matcher, with a suggestion.
 func noMatcher(name string) error {
 	var known []string
 	for _, m := range caddy.GetModules("http.matchers") {

@@ -11,18 +11,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
-// Names are those that a configuration knows. The storage may know more.
+// Names are the names in a configuration. The storage can have more.
 type Names struct {
 	Scopes, Groups, Clients, Providers []string
 
 	DeviceBound bool // sessions are bound to devices
 }
 
-// Findings reports options of a policy that are allowed and probably not meant.
+// Findings reports options of a policy that are allowed but probably not intended.
 func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
-	warn := func(r *Rule, reason, mend string) {
+	warn := func(r *Rule, reason, fix string) {
 		out = append(out, diagnostic.Finding{
-			Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Fix: mend,
+			Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Fix: fix,
 			About: cmp.Or(r.owner, label),
 		})
 	}
@@ -36,11 +36,11 @@ func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) 
 	}
 	for i, r := range p.Allow {
 		if by, how := p.hiding(i); by != nil {
-			mend := "put the narrower rule first"
+			fix := "put the narrower rule first"
 			if slices.Contains(p.Deny, by) {
-				mend = "remove one of them, or name the persons or requests that the deny rule is about"
+				fix = "remove one of them, or name the persons or requests that the deny rule is about"
 			}
-			warn(r, fmt.Sprintf("%s is never reached, since %s comes first and %s", r.Label(), by.Label(), how), mend)
+			warn(r, fmt.Sprintf("%s is never reached, since %s comes first and %s", r.Label(), by.Label(), how), fix)
 		}
 	}
 	for _, r := range p.Deny {
@@ -50,19 +50,19 @@ func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) 
 		}
 	}
 	for _, r := range p.rules() {
-		r.Need.Findings(known, func(reason, mend string) { warn(r, reason, mend) })
+		r.Need.Findings(known, func(reason, fix string) { warn(r, reason, fix) })
 	}
 	return out
 }
 
-// DeniesAlone is the finding of a named policy that has deny rules and no allow rules. ok is false for another one.
+// DeniesAlone returns a finding if the named policy has deny rules and no allow rules. Otherwise ok is false.
 func (p *Policy) DeniesAlone(name string) (f diagnostic.Finding, ok bool) {
 	if len(p.Deny) == 0 || len(p.Allow) > 0 {
 		return f, false
 	}
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: p.Deny[0].Place, About: "policy " + name,
-		Reason: "policy " + name + ": it has deny rules alone, and lets everyone else in who has a session or a token",
+		Reason: "policy " + name + ": it has only deny rules, and lets in everyone else who has a session or a token",
 		Fix:    "add an allow rule, such as `allow { need groups staff }`, or one that asks for nothing if that is meant",
 	}, true
 }
@@ -120,7 +120,7 @@ func (p *Policy) GroupsNeeded(fn func(group, place string)) {
 }
 
 // Findings calls warn with the names in a need that nothing else in the configuration has.
-func (n *Need) Findings(known Names, warn func(reason, mend string)) {
+func (n *Need) Findings(known Names, warn func(reason, fix string)) {
 	each := func(names, known []string, text string) {
 		for _, f := range caddyfileutil.Unknown(names, known) {
 			warn(fmt.Sprintf(text, f.Name), fmt.Sprintf("did you mean %q?", f.Near))

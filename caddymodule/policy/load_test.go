@@ -71,7 +71,7 @@ func TestLoadErrors(t *testing.T) {
 		{`{"allow":[{"need":{"max_age":"soon"}}]}`, "allow[0].need: max_age: "},
 		{`{"allow":[{"need":{"groups":[""]}}]}`, "allow[0].need: groups: a value is empty"},
 		{`{"allow":[{"need":{"claims":[{"name":"x","values":[]}]}}]}`, "allow[0].need: claim: want a name and a value"},
-		{`{"deny":[{"message":"no"}]}`, "deny[0]: deny: this rule refuses everybody everything"},
+		{`{"deny":[{"message":"no"}]}`, "deny[0]: deny: this rule refuses everything to everyone"},
 		{`{"allow":[{"match":[{"path":7}]}]}`, "allow[0].match: "},
 		{`{"allow":[{"match":[{}]}]}`, "allow[0].match[0]: is empty"},
 		{

@@ -13,15 +13,15 @@ import (
 
 // Need are the requirements for the caller, all of which must be met.
 type Need struct {
-	// Groups of which the person must be in at least one.
+	// Groups; the person must be in at least one of them.
 	Groups []string `json:"groups,omitempty"`
 	// Scopes that a bearer token must have, all of them. A browser's session at the site has those whose levels it has.
 	Scopes []string `json:"scopes,omitempty"`
-	// The least authentication level, 1 to 4.
+	// The minimum authentication level, 1 to 4.
 	Level caddyfileutil.Count `json:"level,omitempty"`
-	// The least identity assurance level of the person, 1 to 4.
+	// The minimum identity assurance level of the person, 1 to 4.
 	Assurance caddyfileutil.Count `json:"assurance,omitempty"`
-	// The oldest sign-in.
+	// The maximum age of the sign-in.
 	MaxAge caddyfileutil.Duration `json:"max_age,omitempty"`
 	// Claims with one of the named values each.
 	Claims []Claim `json:"claims,omitempty"`
@@ -41,7 +41,7 @@ type Need struct {
 	maxAge    time.Duration
 }
 
-// Claim is a claim and the values that fit.
+// Claim is a claim and its accepted values.
 type Claim struct {
 	// The claim: sub, username, email, client_id, or one of the person's profile. Required.
 	Name string `json:"name"`
@@ -59,7 +59,7 @@ func (n *Need) SetUp(res *caddyfileutil.Resolver) {
 	n.Agents = res.List("agent", n.Agents, checkAgent)
 	if others := *n; len(n.Agents) > 0 {
 		if others.Agents = nil; !others.IsEmpty() {
-			res.Fail("agent: a robot has no sign-in, no groups and no scopes: ask for nothing else beside it")
+			res.Fail("agent: a robot has no sign-in, no groups and no scopes: ask for nothing else besides it")
 		}
 	}
 	n.level = res.Count("level", n.Level, caddyfileutil.CheckLevel)
@@ -75,16 +75,16 @@ func (n *Need) SetUp(res *caddyfileutil.Resolver) {
 	}
 }
 
-// RequiredLevel is the least authentication level. 0: any.
+// RequiredLevel returns the minimum authentication level. 0: any.
 func (n *Need) RequiredLevel() int { return n.level }
 
-// RequiredAssurance is the least identity assurance level. 0: any.
+// RequiredAssurance returns the minimum identity assurance level. 0: any.
 func (n *Need) RequiredAssurance() int { return n.assurance }
 
-// OldestSignIn is the greatest age of the sign-in. 0: any.
+// OldestSignIn returns the maximum age of the sign-in. 0: any.
 func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
-// IsEmpty reports whether nothing is asked.
+// IsEmpty reports whether there are no requirements.
 func (n *Need) IsEmpty() bool {
 	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers)+len(n.Agents) == 0 && n.Level == "" &&
 		n.Assurance == "" && n.MaxAge == "" && !n.DeviceBound
@@ -98,7 +98,8 @@ type Facts struct {
 	// Unnamed says that the site does not accept tokens like the caller's: only an allow rule that names scopes or clients
 	// lets it in.
 	Unnamed bool
-	// Demands is the authentication level that a scope needs, and the identity assurance level. nil: no scope needs any.
+	// Demands returns the authentication level and the identity assurance level that a scope needs. nil: no scope needs
+	// any.
 	Demands func(scope string) (level, assurance int)
 
 	agent string // the domain of the robot that has signed the request. Empty: none has
@@ -106,8 +107,8 @@ type Facts struct {
 
 func (f Facts) signedIn() bool { return f.Who != nil && f.Who.Active }
 
-// Levels are the least authentication level and the least identity assurance level that the need asks of a caller. 0:
-// any. What the scopes demand counts for browsers alone: a token had to meet it to get the scope.
+// Levels returns the minimum authentication level and the minimum identity assurance level that the need asks of a
+// caller. 0: any. The demands of scopes count for browsers alone: a token had to meet them to get the scope.
 func (n *Need) Levels(who Facts) (level, assurance int) {
 	level, assurance = n.level, n.assurance
 	if who.Browser && who.Demands != nil {
@@ -140,7 +141,7 @@ func (n *Need) Judge(who Facts) Outcome {
 		return Allowed
 	case who.Who.Person == nil:
 		return Denied
-	case who.Who.Assurance(who.Now) < assurance: // first: to sign in better would be in vain
+	case who.Who.Assurance(who.Now) < assurance: // first: a stronger sign-in would not help
 		return Unassured
 	case who.Who.Level < level:
 		return StepUp
@@ -154,7 +155,7 @@ func (n *Need) lacksScope(who *token.Introspection) bool {
 	return slices.ContainsFunc(n.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) })
 }
 
-// lasting reports whether what no sign-in changes is met.
+// lasting reports whether the requirements that no sign-in can change are met.
 func (n *Need) lasting(f Facts) bool {
 	who := f.Who
 	switch {
@@ -185,7 +186,7 @@ const detailsClaim = "authorization_details"
 // assuranceClaim is the identity assurance level. No provider can set it.
 const assuranceClaim = "identity_assurance_level"
 
-// claims are the names that Lookup gives a meaning of its own, and those of a profile.
+// claims are the names that Lookup gives a special meaning, and those of a profile.
 var claims = []string{
 	"id", "sub", "client_id", "scope", "aud", "amr", "sid", "level", "acr", detailsClaim, assuranceClaim, "username",
 	"preferred_username", "groups", "partition",
@@ -194,10 +195,10 @@ var claims = []string{
 	"gender", "zoneinfo", "profile", "picture", "website", "address", "updated_at",
 }
 
-// IsClaim reports whether a name has a meaning of its own.
+// IsClaim reports whether a name is one of these.
 func IsClaim(name string) bool { return slices.Contains(claims, name) }
 
-// MeantClaim returns the claim that a name was probably meant to be. "": it is one, or a detail of the operator's own.
+// MeantClaim returns the claim that a name was probably meant to be. "": it is a claim already, or a custom detail.
 func MeantClaim(name string) string {
 	of, _, _ := strings.Cut(name, ".")
 	if len(name) < 4 || slices.Contains(claims, of) || caddyfileutil.HasPlaceholder(name) || strings.ContainsAny(name, "0123456789") {

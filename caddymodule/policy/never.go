@@ -19,7 +19,7 @@ import (
 )
 
 // CheckMatch refuses matchers that no request can match: a rule with them does nothing, and a protect with them guards
-// nothing. What placeholders stand for is known with the request alone.
+// nothing. Values with placeholders are not checked: they are known only with the request.
 func CheckMatch(set caddy.ModuleMap) error {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if err := checkMatcher(name, set[name]); err != nil {
@@ -29,7 +29,7 @@ func CheckMatch(set caddy.ModuleMap) error {
 	return nil
 }
 
-// checks are those of the values of matchers that are lists.
+// checks has the checks of the values of matchers that are lists.
 var checks = map[string]func(string) error{"path": checkPath, "method": checkMethod, "host": checkHost}
 
 func checkMatcher(name string, raw json.RawMessage) error {
@@ -96,7 +96,7 @@ func checkMatcher(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// beginsElsewhere are patterns of which each match begins with something else than a slash.
+// beginsElsewhere matches patterns of which no match begins with a slash.
 var beginsElsewhere = regexp.MustCompile(`^\^[A-Za-z0-9]`)
 
 var protocols = []string{
@@ -129,7 +129,7 @@ func checkPath(s string) error {
 	return checkEscapes(s)
 }
 
-// slashes are empty segments of a path.
+// slashes matches empty segments of a path.
 var slashes = regexp.MustCompile(`//+`)
 
 // checkEscapes refuses a pattern with an escape that no path has where rules look at it: of a character that needs
@@ -147,7 +147,7 @@ func checkEscapes(s string) error {
 		escape := "%" + after[:min(2, len(after))]
 		char, err := url.PathUnescape(escape)
 		if err != nil {
-			return coded.Errorf("path_escape", "value escape", "%q matches no request: %s is no escape of a character; write %%25 for a percent sign", s, escape)
+			return coded.Errorf("path_escape", "value escape", "%q matches no request: %s is not an escaped character; write %%25 for a percent sign", s, escape)
 		}
 		switch {
 		case strings.Contains(`/\%;.`, char), char < " ", char == "\x7f":
@@ -158,7 +158,7 @@ func checkEscapes(s string) error {
 	}
 }
 
-// methods are those of the registry of IANA, and of caches.
+// methods are those in the registry of IANA, and those of caches.
 var methods = []string{
 	"ACL", "BAN", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LABEL", "LINK", "LOCK",
 	"M-SEARCH", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "NOTIFY", "OPTIONS",

@@ -28,7 +28,7 @@ func TestMatchersThatNeverMatch(t *testing.T) {
 		`{"path":["/a%2e%2e/b"]}`:                          "a path with %2e is refused before the rules",
 		`{"path":["/a%00"]}`:                               "a path with %00 is refused before the rules",
 		`{"path":["/100%"]}`:                               "write %25 for a percent sign",
-		`{"path":["/a%zz"]}`:                               "%zz is no escape of a character",
+		`{"path":["/a%zz"]}`:                               "%zz is not an escaped character",
 		`{"path":["/a%20b/*","/caf%C3%A9","/a%*"]}`:        "",
 		`{"path":["/a#b"]}`:                                "no fragment",
 		`{"method":["DELET"]}`:                             "did you mean DELETE?",

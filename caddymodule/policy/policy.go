@@ -18,13 +18,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
-// Policy is a list of rules. A deny rule that fits always wins. Otherwise the first allow rule decides whose request
-// part fits and whose person part is met, or would be met after a sign-in. If there are allow rules and none fits, the
-// request is refused; if there are none, the other conditions of the site decide.
+// Policy is a list of rules. A deny rule that fits always wins. Otherwise the deciding rule is the first allow rule
+// that fits the request and has a person part that is met, or would be met after a sign-in. If there are allow rules
+// and none fits, the request is refused; if there are none, the other conditions of the site decide.
 type Policy struct {
 	// The rules that refuse. Default: none.
 	Deny []*Rule `json:"deny,omitempty"`
-	// The rules that let in, in their order. Default: none, so the conditions of the site decide alone.
+	// The rules that allow, in their order. Default: none, so the conditions of the site decide alone.
 	Allow []*Rule `json:"allow,omitempty"`
 	// Public paths, as in protect. Default: none.
 	Public []string `json:"public,omitempty"`
@@ -32,7 +32,7 @@ type Policy struct {
 
 // Rule fits a request if all of its parts do. A part that is absent fits everything.
 type Rule struct {
-	// What the rule is called in logs and explanations. Default: its place in the Caddyfile.
+	// The name of the rule in logs and explanations. Default: its place in the Caddyfile.
 	Name string `json:"name,omitempty"`
 	// The requests that it is about. A path is compared in its canonical form. Default: all.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -40,17 +40,17 @@ type Rule struct {
 	Agents []string `json:"agents,omitempty"`
 	// Whether it is about the requests of robots alone, of any domain. Default: about everyone's.
 	Robot bool `json:"robot,omitempty"`
-	// What it asks of the caller. Default: nothing but a session or a token.
+	// The requirements for the caller. Default: only a session or a token.
 	Need Need `json:"need,omitzero"`
-	// When it holds, at least one of them: days, hours and a time zone, such as mon-fri 07:00-19:00 Europe/Amsterdam.
-	// Default: always.
+	// When it applies, any of them: days, hours and a time zone, such as mon-fri 07:00-19:00 Europe/Amsterdam. Default:
+	// always.
 	When []string `json:"when,omitempty"`
-	// What a person reads who is refused by this deny rule. Default: a text that names no reason.
+	// The text for a person who is refused by this deny rule. Default: a text that names no reason.
 	Message string `json:"message,omitempty"`
 	// Whether the calls that this allow rule lets pass are recorded: events, each as an event, or log, in the log of
 	// calls. Default: as the site says.
 	Audit Audit `json:"audit,omitempty"`
-	// Where the rule stands in the Caddyfile, as file:line, for messages. Default: unknown.
+	// The place of the rule in the Caddyfile, as file:line, for messages. Default: unknown.
 	Place string `json:"place,omitempty"`
 
 	matchers caddyhttp.MatcherSets
@@ -59,8 +59,8 @@ type Rule struct {
 	parts    Parts
 	when     []window
 
-	owner   string // whose it is, such as policy office. Empty: unknown
-	counted string // under what its decisions are counted. Empty: they are not
+	owner   string // the policy or site that it belongs to, such as policy office. Empty: unknown
+	counted string // the name that its decisions are counted under. Empty: they are not
 	count   atomic.Pointer[ruleCounter]
 }
 
@@ -88,15 +88,15 @@ func (p *Policy) Provision(ctx caddy.Context, label string, res *caddyfileutil.R
 	return nil
 }
 
-// errDenyAll is the error of a deny rule without any part, which is never meant.
-var errDenyAll = coded.New("deny_all", "deny: this rule refuses everybody everything: name the requests (match), the persons (need) or the time (when)")
+// errDenyAll is the error of a deny rule without any part, which is never intended.
+var errDenyAll = coded.New("deny_all", "deny: this rule refuses everything to everyone: name the requests (match), the persons (need) or the time (when)")
 
 // everything reports whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {
 	return (len(r.Match) == 0 && r.raw == "" || r.matchesAll()) && r.Need.IsEmpty() && len(r.When) == 0 && !r.asksRobots()
 }
 
-// rules are all rules, in the order in which they are asked.
+// rules returns all rules, in the order in which they are judged.
 func (p *Policy) rules() []*Rule { return slices.Concat(p.Deny, p.Allow) }
 
 func (r *Rule) provision(ctx caddy.Context, res *caddyfileutil.Resolver) error {
@@ -152,10 +152,10 @@ func (r *Rule) Label() string {
 	return "a rule without a name"
 }
 
-// MatchText is the request part as JSON. "": it fits every request.
+// MatchText returns the request part as JSON. "": it fits every request.
 func (r *Rule) MatchText() string { return r.raw }
 
-// Parts are the parts of a request that can decide.
+// Parts returns the parts of a request that can decide.
 func (p *Policy) Parts() (out Parts) {
 	for _, r := range p.rules() {
 		out = out.Or(r.parts)
@@ -232,7 +232,7 @@ func selectRules(rules []*Rule, r *http.Request, path string) (fit []*Rule, err 
 	return fit, nil
 }
 
-// Outcome says what becomes of a request.
+// Outcome is the result of judging a request.
 type Outcome int
 
 // The outcomes. All but Allowed refuse.
@@ -288,8 +288,8 @@ func (s Selection) Judge(who Facts) Decision {
 	return lacking
 }
 
-// Strictest is the highest levels, all scopes, the most recent sign-in and the binding to a device that an allow rule
-// asks for, of those that concern the request.
+// Strictest returns the highest levels, all scopes, the most recent sign-in and the binding to a device that the allow
+// rules of the selection ask for.
 func (s Selection) Strictest() *Need {
 	out := new(Need)
 	for _, rule := range s.allow {
@@ -302,13 +302,13 @@ func (s Selection) Strictest() *Need {
 	return out
 }
 
-// open reports whether the rule holds at a time.
+// open reports whether the rule applies at a time.
 func (r *Rule) open(now time.Time) bool {
 	return len(r.when) == 0 || slices.ContainsFunc(r.when, func(w window) bool { return w.contains(now) })
 }
 
-// refuses reports whether the person part of a deny rule fits. That of a stranger is unknown, so it does not. A browser
-// has the scopes of a deny rule at every level: no one evades it by a weaker sign-in.
+// refuses reports whether the person part of a deny rule fits. It does not fit strangers, since nothing is known about
+// them. A browser has the scopes of a deny rule at every level: no one evades it by a weaker sign-in.
 func (r *Rule) refuses(who Facts) bool {
 	who.Demands = nil
 	return r.Need.IsEmpty() || r.Need.Judge(who) == Allowed

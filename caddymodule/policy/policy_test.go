@@ -288,8 +288,8 @@ func TestDenyAlone(t *testing.T) {
 func TestRuleErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"deny {\n}":                                        "refuses everybody everything",
-		"deny {\nname x\n}":                                "refuses everybody everything",
+		"deny {\n}":                                        "refuses everything to everyone",
+		"deny {\nname x\n}":                                "refuses everything to everyone",
 		"allow x":                                          "unexpected argument",
 		"allow {\nmatch\n}":                                "the matcher is missing",
 		"allow {\nmatch /x\n}":                             "write match path /x",

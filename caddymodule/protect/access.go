@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// A person that the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
+// A person who is refused by the groups, needs or rules of a site can ask for access, and passes while an operator's
 // grant lasts. (docs/decisions/gateway.md#requested-access)
 
 const accessPath = ownPrefix + "access" // ?to=, a path of the site
@@ -33,11 +33,11 @@ const (
 
 // Access keeps requests for access and what was granted.
 type Access interface {
-	// Holds reports whether a person has a grant for a site, and what that rests on.
+	// Holds reports whether a person has a grant for a site, and returns the basis of the answer.
 	Holds(ctx context.Context, personID, site string) (bool, recheck.Basis, error)
 	// Use is Holds for a request that counts as a use.
 	Use(ctx context.Context, personID, site string) (bool, error)
-	// State says what has become of the request of a person for a site, with the operator's note.
+	// State returns the state of a person's request for a site, with the operator's note.
 	State(ctx context.Context, personID, site string) (state AccessState, note string, err error)
 	// Ask stores the request of the actor. problem is the key of a message that says why not, or "".
 	Ask(ctx context.Context, site, reason string, by audit.Actor) (problem string, err error)
@@ -46,8 +46,8 @@ type Access interface {
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
-// findGrant reports whether a refused person has a grant, and counts no use of it. The verdict is another one if more
-// than the grant is lacking.
+// findGrant reports whether a refused person has a grant, without counting a use. It returns another verdict if the
+// grant is not enough.
 func (p *Protect) findGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict,
 	d policy.Decision,
 ) (verdict, policy.Decision, bool, error) {
@@ -58,24 +58,24 @@ func (p *Protect) findGrant(ctx context.Context, in Entrance, rules policy.Selec
 	if err != nil || !ok {
 		return v, d, false, err
 	}
-	if rest, lacking := p.besideGroups(rules, who); rest != allowed {
+	if rest, lacking := p.ignoringGroups(rules, who); rest != allowed {
 		return rest, lacking, false, nil
 	}
 	return v, d, true, nil
 }
 
-// pardoned reports whether a grant still lets the request pass that it has let in.
-func (g *requestState) pardoned(rules policy.Selection, s openBasis, v verdict) bool {
+// stillGranted reports whether the grant that let the request in still does so.
+func (g *requestState) stillGranted(rules policy.Selection, s openBasis, v verdict) bool {
 	if !s.granted || !grantable[v] {
 		return false
 	}
-	v, _ = g.protect.besideGroups(rules, s.who)
+	v, _ = g.protect.ignoringGroups(rules, s.who)
 	return v == allowed
 }
 
-// besideGroups is the verdict for a browser whose person has all groups and claims that anything asks for. What a rule
-// asks of the sign-in counts for each rule that concerns the request.
-func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection) (verdict, policy.Decision) {
+// ignoringGroups returns the verdict for a browser as if its person had all required groups and claims. Requirements
+// for the sign-in apply if any rule that concerns the request has them.
+func (p *Protect) ignoringGroups(rules policy.Selection, who *token.Introspection) (verdict, policy.Decision) {
 	switch v := p.examine(who, true); {
 	case v == notInGroup && !p.admits(who.Person.Partition):
 		return notInPartition, policy.Decision{}
@@ -105,7 +105,7 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 	return allowed, policy.Decision{}
 }
 
-// offerAccess adds to the page of a refusal how to ask for access, or what has become of that.
+// offerAccess adds the link for requesting access to the page of a refusal, or the state of the request.
 func (p *Protect) offerAccess(g *requestState, in Entrance, s *site, f *refusal, out *web.Failure) {
 	reason, who := f.reason, g.who
 	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet &&
@@ -114,7 +114,7 @@ func (p *Protect) offerAccess(g *requestState, in Entrance, s *site, f *refusal,
 	}
 	state, note, err := in.Access.State(g.r.Context(), who.Subject, s.origin)
 	if err != nil {
-		return // the page says that it is refused, which is so
+		return // the page then only says that access is refused
 	}
 	out.Note = note
 	switch state {
@@ -150,10 +150,7 @@ func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 		p.writeRefusal(g, p.refusalOf(g, inactive))
 		return
 	}
-	to := original(r).Query().Get("to")
-	if !isPlainTarget(to) || web.LocalPath(to) == "" {
-		to = "/"
-	}
+	to := wanted(original(r))
 	binding, pages := rec.cookie(s.jar, cookie.KindBrowser), p.pages(in, s)
 	if len(binding) < minBinding {
 		if binding, err = p.browser(g, rec); err != nil {

@@ -64,14 +64,14 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		for _, key := range siteKeys(h) {
 			origin, err := originOfAddress(key, h.Option)
 			if err != nil && p.Assertion != "" {
-				return nil, h.Errf("protect: assertion: %v, and it says for which site it is", err)
+				return nil, h.Errf("protect: assertion: %v, but an assertion names its site", err)
 			}
 			if err == nil && !slices.Contains(p.Sites, origin) {
 				p.Sites = append(p.Sites, origin)
 			}
 		}
 	}
-	// Values without placeholders are checked here already, where the error can name file and line.
+	// Values without placeholders are checked here, where the error can name file and line.
 	for _, hdr := range p.Headers {
 		if !caddyfileutil.HasPlaceholder(hdr.Name) {
 			p.headers = append(p.headers, hdr)
@@ -104,7 +104,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		assertion   [<header>] [ES256|ML-DSA-44|ML-DSA-65|ML-DSA-87]
 //		assertion   txn_token [<header>] [<algorithm>] { domain <name>; scopes <scope>... }
 //		public      <path>...
-//		need        groups|scopes|level|max_age|claim|person|client|provider <value>...
+//		need        groups|scopes|level|assurance|max_age|claim|person|client|provider|device_bound|agent <value>...
 //		policy      <name>...
 //		allow       { ... }
 //		deny        { ... }
@@ -215,18 +215,18 @@ func (p *Protect) readHeader(d *caddyfile.Dispenser) error {
 	return caddyfileutil.NoMore(d, "headers")
 }
 
-// originsOfSite returns the origins of the addresses of the site block that a directive stands in.
+// originsOfSite returns the origins of the addresses of the site block that a directive is in.
 func originsOfSite(h httpcaddyfile.Helper) ([]string, error) {
-	const mend = "name the site's origin, such as login https://wiki.example.com"
+	const fix = "name the site's origin, such as login https://wiki.example.com"
 	keys := siteKeys(h)
 	if h.IsNamedRoute() || len(keys) == 0 {
-		return nil, fmt.Errorf("it is not in a site of its own: %s", mend)
+		return nil, fmt.Errorf("it is not in a site of its own: %s", fix)
 	}
 	var origins []string
 	for _, key := range keys {
 		origin, err := originOfAddress(key, h.Option)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, mend)
+			return nil, fmt.Errorf("%w: %s", err, fix)
 		}
 		if !slices.Contains(origins, origin) {
 			origins = append(origins, origin)
@@ -272,7 +272,7 @@ func originOfAddress(key string, option func(string) any) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// siteKeys returns the addresses of the site block. Caddy keeps them in an unexported field of Helper; If that field
+// siteKeys returns the addresses of the site block. Caddy keeps them in an unexported field of Helper. If that field
 // goes away, sites must name their origins, and the tests of this file fail.
 func siteKeys(h httpcaddyfile.Helper) []string {
 	block := reflect.ValueOf(h).FieldByName("parentBlock")

@@ -30,13 +30,13 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 	}
 }
 
-// findings reports options that are allowed and probably not meant: names that nothing else in the configuration has,
-// and groups of people who have no way to sign in.
+// findings reports options that are allowed but probably not intended: names that nothing else in the configuration
+// has, and groups of people who have no way to sign in.
 func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
-	warn := func(option, reason, mend string) {
+	warn := func(option, reason, fix string) {
 		out = append(out, diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason,
-			Fix: mend, About: p.label(),
+			Fix: fix, About: p.label(),
 		})
 	}
 	if p.open {
@@ -58,7 +58,7 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	case !p.Login && !p.accepts && p.isWritten() &&
 		len(p.Groups)+len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 &&
 		p.binder == nil:
-		warn("", "the site asks for no scope and no audience, so every access token of this issuer opens it whose person fits",
+		warn("", "the site asks for no scope and no audience, so it accepts every access token of this issuer if the person meets the other conditions",
 			"name the `scopes` or the `audience` that a token must have, or the `clients`")
 	}
 	for _, s := range p.Scopes {
@@ -67,19 +67,20 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 				caddyfileutil.DidYouMean(s, known.Scopes, "name it in the `scopes` of a client"))
 		}
 	}
-	(&policy.Need{Groups: p.Groups}).Findings(known, func(reason, mend string) { warn("groups", reason, mend) })
-	(&policy.Need{Clients: p.Clients}).Findings(known, func(reason, mend string) { warn("clients", reason, mend) })
+	(&policy.Need{Groups: p.Groups}).Findings(known, func(reason, fix string) { warn("groups", reason, fix) })
+	(&policy.Need{Clients: p.Clients}).Findings(known, func(reason, fix string) { warn("clients", reason, fix) })
 	known.DeviceBound = known.DeviceBound && p.DeviceBound == "" && p.Login
-	p.Need.Findings(known, func(reason, mend string) { warn("need", reason, mend) })
+	p.Need.Findings(known, func(reason, fix string) { warn("need", reason, fix) })
 	if len(p.Groups) > 0 && !p.Login && len(p.Clients) == 0 && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
-		warn("groups", "groups are of people, and browsers without a session get an error here",
+		warn("groups", "groups apply to people, but without `login` browsers get an error here",
 			"add `login`, or for an API the `scopes` that its clients ask for")
 	}
 	return out
 }
 
-// headerFindings are claims of identity headers that are probably misspelled, and headers whose two words are swapped.
-func (p *Protect) headerFindings(warn func(option, reason, mend string)) {
+// headerFindings warns of claims of identity headers that are probably misspelled, and of headers whose two words are
+// swapped.
+func (p *Protect) headerFindings(warn func(option, reason, fix string)) {
 	for _, h := range p.Headers {
 		if policy.IsClaim(h.Name) && strings.Contains(h.Claim, "-") {
 			warn("headers", fmt.Sprintf("headers %s %s: the header comes first, and then the claim", h.Name, h.Claim),
@@ -91,7 +92,7 @@ func (p *Protect) headerFindings(warn func(option, reason, mend string)) {
 	}
 }
 
-// isWritten reports whether an operator has written the site. A gate that stands for a policy has no place of its own.
+// isWritten reports whether an operator has written the site. A gate that is made for a policy has no place.
 func (p *Protect) isWritten() bool { return p.Place() != "" || len(p.takes.Origins) > 0 }
 
 // isOwnScope reports whether a scope is not one of those that every client of a sign-in can ask for.

@@ -30,11 +30,11 @@ import (
 
 const (
 	kindSession = sitesession.Cookie
-	kindTries   = "tries" // how often a code has arrived in the last triesFor: it ends loops
+	kindTries   = "tries" // number of codes that have arrived within triesFor, to end loops
 
 	triesFor = 30 * time.Second
 	maxTries = 3
-	// maxKept takes its place for a browser that keeps the site's session: people sign in and out a few times in a row.
+	// maxKept is the limit for a browser that keeps the session of the site: people sign in and out a few times in a row.
 	maxKept = 10
 
 	ownRoot    = "/.gatehouse"
@@ -48,7 +48,7 @@ const (
 	// callbackPath?to= is the return address of browsers whose proxy drops the cookies of other responses.
 	callbackPath = ownPrefix + "callback"
 
-	maxReturn  = 8 << 10 // bytes of a URL that a browser is brought back to
+	maxReturn  = 8 << 10 // bytes of a URL that a browser returns to
 	minBinding = 43      // characters of a value that no one can guess
 )
 
@@ -319,7 +319,7 @@ func (p *Protect) finish(g *requestState, rec *credentials, auth authority, code
 		}
 	}
 	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back
-	// button) goes on.
+	// button) continues.
 	c := siteCredential(s, rec)
 	who, err := c.recheck(r.Context(), auth)
 	switch {
@@ -399,12 +399,12 @@ func (p *Protect) signedOut(g *requestState, rec *credentials, in Entrance) {
 	}
 }
 
-// pages writes pages at a site.
+// pages returns the renderer of pages at a site.
 func (p *Protect) pages(in Entrance, s *site) *web.Renderer {
 	return in.Pages.On(s.origin, ownRoot)
 }
 
-// asSent is a request as its browser sent it, for a page: with our cookies, and the address without a code.
+// asSent returns a request as its browser sent it, for a page: with our cookies, and the address without a code.
 func asSent(r *http.Request) *http.Request {
 	cookies := receive(r).cookies
 	q := r.WithContext(r.Context())
@@ -430,8 +430,9 @@ func ownRequest(r *http.Request, s *site) bool {
 	return len(origin) == 1 && origin[0] == s.origin
 }
 
-// unasked reports whether a browser has made a request by itself: for a picture or a frame, which others than its owner
-// can put into the page of a site, or for a page that the person may open next. (Fetch Metadata, Sec-Purpose)
+// unasked reports whether a browser has made a request that the person did not ask for: for a picture or a frame, which
+// someone other than the owner can put into the page of a site, or for a page that the person may open next. (Fetch
+// Metadata, Sec-Purpose)
 func unasked(r *http.Request) bool {
 	mode, dest := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
 	return len(mode) > 0 && (mode[0] == "no-cors" || mode[0] == "navigate" && len(dest) > 0 && dest[0] != "document") ||

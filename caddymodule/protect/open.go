@@ -169,7 +169,7 @@ func (g *requestState) Judge(s openBasis) (ok bool, next time.Time) {
 	if !ok {
 		return false, next
 	}
-	if v, _ := p.decide(rules, who, browser); v != allowed && !g.pardoned(rules, s, v) {
+	if v, _ := p.decide(rules, who, browser); v != allowed && !g.stillGranted(rules, s, v) {
 		return false, next
 	}
 	if !hasScopes(who, g.needs) {

@@ -44,9 +44,9 @@ func init() {
 	caddy.RegisterModule(new(Protect))
 }
 
-// Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization
-// server of this configuration (or, with introspect, of one elsewhere) or, with login, a browser session. Every request
-// is looked up again, so a revocation counts at once. A lookup that fails refuses the request.
+// Protect guards upstreams: it lets a request pass only with a bearer token (RFC 6750) of the authorization server of
+// this configuration (or, with introspect, of another one) or, with login, a browser session. Every request is looked
+// up again, so a revocation takes effect immediately. A lookup that fails refuses the request.
 //
 // Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets
 // {http.auth.user.id} (the subject) and {http.auth.user.<claim>}.
@@ -54,13 +54,13 @@ type Protect struct {
 	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level
 	// that they need. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
-	// Groups of which the person must be in at least one. Default: any person, and clients with a token of their own.
+	// Groups; the person must be in at least one of them. Default: any person, and clients with a token of their own.
 	Groups []string `json:"groups,omitempty"`
-	// The partitions whose persons may pass, or * for all of them. Clients with a token of their own are in none.
-	// Default: default, which is everybody while there are no partitions.
+	// The partitions whose persons may pass, or * for all of them. Clients with a token of their own are in none. Default:
+	// default, which is everyone while there are no partitions.
 	Partitions []string `json:"partitions,omitempty"`
-	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
-	// Default: any.
+	// The minimum authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page. Default:
+	// any.
 	Level caddyfileutil.Count `json:"level,omitempty"`
 	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: a token without an
 	// audience, or one that is meant for the origin of the site.
@@ -86,22 +86,22 @@ type Protect struct {
 	AssertionAlg string `json:"assertion_alg,omitempty"`
 	// Makes it a transaction token, whose header is Txn-Token by default. Default: it is not one.
 	Transaction *TransactionToken `json:"transaction_token,omitempty"`
-	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
-	// refused. Default: none.
+	// Public paths: /healthz, or /assets/* for everything below. If there are any, a request whose path is not canonical
+	// is refused. Default: none.
 	Public []string `json:"public,omitempty"`
 	// The requests that need a credential. All others go on without one, and without the identity headers and cookies
 	// that only Gatehouse may set. If the path decides, a request whose path is not canonical is refused. Default: every
 	// request.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
-	// What is asked of every caller, in addition to scopes, groups and level. Default: nothing.
+	// Requirements for every caller, in addition to scopes, groups and level. Default: none.
 	Need policy.Need `json:"need,omitzero"`
-	// The policies of the app whose rules hold here, in their order, before the rules of the site itself. Default: none.
+	// The policies of the app whose rules apply here, in their order, before the rules of the site itself. Default: none.
 	Policies []string `json:"policies,omitempty"`
 	// The rules of the site itself. Default: none.
 	Rules policy.Policy `json:"rules,omitzero"`
 	// Rules that are tried on every request that needs a credential, counted, and not enforced. Default: none.
 	Shadow *Shadow `json:"shadow,omitempty"`
-	// How often callers can come. Default: as often as they want.
+	// How often callers can make requests. Default: as often as they want.
 	RateLimits ratelimits.Options `json:"rate_limits,omitzero"`
 	// Whether the calls that pass with a credential are recorded: events, each as an event, or log, in the log of calls.
 	// Default: none, except by rules that say so.
@@ -126,14 +126,14 @@ type Protect struct {
 	Accept []string `json:"accept,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
 	Session caddyfileutil.Duration `json:"session,omitempty"`
-	// The authorization server elsewhere whose bearer tokens are accepted, instead of those of this issuer. Default: none.
+	// Another authorization server, whose bearer tokens are accepted instead of those of this issuer. Default: none.
 	Introspect *introspect.Options `json:"introspect,omitempty"`
 	// What makes the site a resource server of the Model Context Protocol. Tokens must be meant for it then, and are kept
 	// from the upstream. Default: nothing.
 	MCP *mcp.Options `json:"mcp,omitempty"`
-	// The addresses of the site, which `caddy gatehouse check` asks. Default: the origins.
+	// The addresses of the site, to which `caddy gatehouse check` sends requests. Default: the origins.
 	Sites []string `json:"sites,omitempty"`
-	// Where the directive and its options stand in the Caddyfile, as file:line, for messages. Default: unknown.
+	// The places of the directive and its options in the Caddyfile, as file:line, for messages. Default: unknown.
 	Places caddyfileutil.Places `json:"places,omitempty"`
 
 	log     *zap.Logger
@@ -141,16 +141,16 @@ type Protect struct {
 	origin  func(*http.Request) audit.Origin
 	now     func() time.Time
 	random  io.Reader
-	recheck time.Duration // bounds how long an open request lasts that cannot be judged
+	recheck time.Duration // maximum duration of an open request that cannot be judged again
 	after   func(time.Duration, func()) (stop func() bool)
-	opened  *recheck.List[credential, openBasis] // the requests that last
+	opened  *recheck.List[credential, openBasis] // WebSockets and streams that are open
 
 	scopeLevel func(string) (level, assurance int)
 	asSession  bool // rules judge a token like a session: see Caller
 
 	level    int
-	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
-	assured  int // least identity assurance level of a browser: that of the scopes
+	reach    int // minimum level of a browser: that of the scopes too, as if the site had asked for a token with them
+	assured  int // minimum identity assurance level of a browser: that of the scopes
 	session  time.Duration
 	replay   bool
 	asks     bool               // for access
@@ -162,7 +162,7 @@ type Protect struct {
 	open     bool                // the matcher leaves paths open
 	parts    policy.Parts        // of a request that the matcher asks for
 	accepts  bool                // app passwords
-	fixed    *ruling             // what decides, by the Caddyfile alone
+	fixed    *ruling             // the rules of the Caddyfile alone
 	takes    client.Acceptance   // the bearer tokens
 	binder   *binder             // nil: all policies that the site names are in the Caddyfile
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
@@ -171,7 +171,7 @@ type Protect struct {
 	limits   *ratelimits.Set     // nil: there are none
 	metadata *mcp.Sites          // of the sites of the configuration. nil: none are served
 
-	fingerprint string // of what decides about requests here
+	fingerprint string // of everything that decides about requests here
 
 	name   string // of the site in metrics and traces: a host of the configuration. Empty: it is not known
 	passes *atomic.Pointer[passCounter]
@@ -189,41 +189,41 @@ type IdentityHeader struct {
 type App interface {
 	// Entrance waits for the running instance and holds it; call Leave when done.
 	Entrance(ctx context.Context) (Entrance, error)
-	// TokenIssuer is the issuer of the access tokens.
+	// TokenIssuer returns the issuer of the access tokens.
 	TokenIssuer() string
-	// Origin says where a request came from.
+	// Origin returns the origin of a request.
 	Origin(r *http.Request) audit.Origin
-	// RequestReaders are the identity providers that read requests, for handlers that the app knows nothing of.
+	// RequestReaders returns the identity providers that read requests, for handlers that the app does not know.
 	RequestReaders() []idp.RequestReader
-	// ScopeLevel is the authentication level that a scope needs, and the identity assurance level. 0: any.
+	// ScopeLevel returns the authentication level and the identity assurance level that a scope needs. 0: any.
 	ScopeLevel(scope string) (level, assurance int)
 	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
-	// provisioned. "": a site that is not worth naming.
+	// provisioned. site is empty if the use is not to be reported.
 	UsePolicy(name, site, place string) *policy.Policy
 	// LongestSignIn returns the maximum duration of a sign-in.
 	LongestSignIn() time.Duration
-	// Known returns the names that the configuration knows.
+	// Known returns the names in the configuration.
 	Known() policy.Names
 	// NeedGroup notes that a site asks for a group of people here. Sites do so while they are provisioned.
 	NeedGroup(group, place string)
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
 	Guard(place string, sites []string)
-	// Found reports what is wrong with the configuration.
+	// Found adds a finding about the configuration.
 	Found(f diagnostic.Finding)
-	// Probe adds a question to others that `caddy gatehouse check` asks. nil: nothing is wrong.
+	// Probe adds a check of another server to those of `caddy gatehouse check`. ask returns nil if nothing is wrong.
 	Probe(ask func(context.Context) *diagnostic.Finding)
-	// RegisterRules says what decides about requests at a site, so those which are open after a reload can be ended if
-	// it is something else then. Sites do so while they are provisioned.
+	// RegisterRules registers everything that decides about requests at a site, so requests that are still open after a
+	// reload can be ended if it has changed. Sites do so while they are provisioned.
 	RegisterRules(text string)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
 	// AddMCP makes the resources of a site known. Sites do so while they are provisioned.
 	AddMCP(site mcp.Site)
-	// MCP are the resources of all sites.
+	// MCP returns the resources of all sites.
 	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
 	AcceptAppPasswords(place string, sites ...apppassword.Site)
-	// LimitsAt returns where the limits of a site hold, and its plans. Sites ask while they are provisioned.
+	// LimitsAt returns the scope of the limits of a site, and its plans. Sites ask while they are provisioned.
 	LimitsAt(site string) ratelimits.Scope
 	// SignWith names an algorithm that assertions of a site are signed with. Sites do so while they are provisioned.
 	SignWith(algorithm string)
@@ -306,7 +306,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	}
 	known := a.Known()
 	demands := p.scopeDemands(known.Scopes)
-	if p.remote != nil { // the server elsewhere has others
+	if p.remote != nil { // the other server has its own
 		known = policy.Names{}
 	} else {
 		p.needGroups(a.NeedGroup)
@@ -337,7 +337,7 @@ func (p *Protect) raiseReach() {
 }
 
 // scopeDemands returns the levels of the scopes that rules can ask of browsers, for comparison with another
-// configuration. Policies that are not in the Caddyfile can ask for any that is known.
+// configuration. Policies that are not in the Caddyfile can ask for every known scope.
 func (p *Protect) scopeDemands(known []string) string {
 	scopes := p.everyScope()
 	if p.binder != nil {

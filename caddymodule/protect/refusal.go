@@ -46,7 +46,7 @@ func malformed(text string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: "invalid_request", text: text, page: "error.bad_request"}
 }
 
-// by gives the refusal a reason of its own.
+// by sets the reason of the refusal.
 func (f *refusal) by(reason refusals.Reason) *refusal {
 	f.reason = reason
 	return f
@@ -125,10 +125,10 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 		const code, text = "insufficient_scope", "the token lacks a scope that is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
 	case unassured:
-		const code, text = "access_denied", "the identity of the person is not assured as is required here"
+		const code, text = "access_denied", "the identity of the person is not assured at the level that is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.assurance"}
 	case unbound:
-		const code, text = "access_denied", "the session is not bound to a device, as is required here"
+		const code, text = "access_denied", "the session is not bound to a device, which is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.unbound"}
 	case notInGroup, notInPartition, needUnmet, ruleDenied, noRule:
 		return ruleRefusal(asked)
@@ -155,8 +155,8 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 		p.awaitDevice(g)
 	}
 	if g.site != nil && f.status == http.StatusUnauthorized {
-		// A form that was sent after the session had ended. What it holds would be lost by way of the sign-in.
-		f.page, f.again, f.againLabel = "error.session_ended", p.before(g), "signed_out.again"
+		// A form that was sent after the session had ended. Its data would be lost by the redirect to the sign-in.
+		f.page, f.again, f.againLabel = "error.session_ended", p.referringPage(g), "signed_out.again"
 		f.signIn = g.site.origin + signInPath + "?" + toParam(f.again)
 		if to := p.park(g, rec); to != "" {
 			f.page, f.again = "error.kept", to
@@ -165,8 +165,8 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 	return p.writeRefusal(g, f)
 }
 
-// before returns the path of the page of this site on which a form or link was used, or of the start page.
-func (p *Protect) before(g *requestState) string {
+// referringPage returns the path of the page of this site on which a form or link was used, or of the start page.
+func (p *Protect) referringPage(g *requestState) string {
 	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin &&
 		!strings.HasPrefix(from.Path, ownPrefix) {
 		query, _ := sitepath.CutParam(from.RawQuery, authz.SiteCodeParam)
@@ -215,7 +215,7 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	return false
 }
 
-// wantedGroups returns the groups of which the person had to be in one: those of the rule that decided, or of the site.
+// wantedGroups returns the groups that would have let the person pass: those of the rule that decided, or of the site.
 func (p *Protect) wantedGroups(g *requestState) []string {
 	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
 		return need.Groups
@@ -255,7 +255,7 @@ func (p *Protect) record(g *requestState, f refusal, ref string) {
 	in.Refusals.Refuse(r.Context(), p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
 }
 
-// assuranceText says to operators which identity assurance level is lacking.
+// assuranceText tells operators which identity assurance level is missing.
 func (p *Protect) assuranceText(g *requestState) string {
 	is := 0
 	if g.who != nil {

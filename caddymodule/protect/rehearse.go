@@ -24,17 +24,17 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// A rehearsal sends a request that no one has made through the very code that decides about requests, with an
-// authorization server that stores nothing and always says the same of the caller.
+// A rehearsal runs a hypothetical request through the code that decides about real ones, with a stand-in for the
+// authorization server that stores nothing and gives the same answer about every credential.
 
-// Caller is the sender of a rehearsed request, with the time.
+// Caller is the sender of a rehearsed request, at a certain time.
 type Caller struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // signed in at the site, and not by a bearer token
 	// AsSession says that rules judge the caller's bearer token like a browser's session, where there is no site.
 	AsSession bool
 	Now       time.Time
-	// Policies are those that are not in the Caddyfile. nil: they are not known.
+	// Policies are the policies that are not in the Caddyfile. nil: they are not known.
 	Policies library
 	// Limits are asked and count nothing. nil: nothing is limited.
 	Limits *limit.Counters
@@ -42,22 +42,22 @@ type Caller struct {
 	Granted func(ctx context.Context, personID, site string) (bool, error)
 }
 
-// Verdict says in a word what becomes of a request.
+// Verdict is the outcome of a request in a word.
 type Verdict string
 
 // The verdicts of a rehearsal.
 const (
-	Open    Verdict = "public"  // it passes, and no one was asked who they are
+	Open    Verdict = "public"  // it passes, and the caller was not asked for a credential
 	Allow   Verdict = "allow"   // it passes
 	SignIn  Verdict = "sign-in" // a sign-in or a valid token could let it pass
 	StepUp  Verdict = "step-up" // a stronger sign-in would
 	Again   Verdict = "renew"   // a more recent sign-in would
 	Wait    Verdict = "wait"    // it passes once the caller has waited
 	Deny    Verdict = "deny"    // nothing would, for this caller
-	Invalid Verdict = "invalid" // the request has a form that no one gets through with
+	Invalid Verdict = "invalid" // no caller could pass with a request of this form
 )
 
-// verdictOf are the reasons that a sign-in can fix. Others are Deny.
+// verdictOf has the verdicts for reasons of refusals. Other reasons are Deny.
 var verdictOf = map[refusals.Reason]Verdict{
 	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp,
 	refusals.SignInTooOld: Again, refusals.RateLimited: Wait, refusals.QuotaUsed: Wait,
@@ -69,24 +69,24 @@ var verdictOf = map[refusals.Reason]Verdict{
 type Rehearsal struct {
 	Place   string          `json:"place,omitempty"` // of the directive, as file:line
 	Verdict Verdict         `json:"verdict"`
-	Reason  refusals.Reason `json:"reason,omitempty"` // why it is kept
+	Reason  refusals.Reason `json:"reason,omitempty"` // why it is refused
 	Why     string          `json:"why,omitempty"`    // the same in words
 	Rules   []policy.Line   `json:"rules,omitempty"`
 	// Message is the message of the deciding rule to the person.
 	Message string `json:"message,omitempty"`
-	// Lacking are the requirements that the caller does not meet: the levels and the scopes that are wanted.
+	// WantedLevel, WantedAssurance and WantedScope are the requirements that the caller does not meet.
 	WantedLevel     int      `json:"wanted_level,omitempty"`
 	WantedAssurance int      `json:"wanted_assurance,omitempty"`
 	WantedScope     []string `json:"wanted_scopes,omitempty"`
 	// Limits are those by which the request would be counted.
 	Limits []ratelimits.Line `json:"limits,omitempty"`
-	// Granted is the site to which an operator has granted access, without which the request would be kept.
+	// Granted is the site to which an operator has granted access, without which the request would be refused.
 	Granted string `json:"granted,omitempty"`
 	// Headers are the identity headers that go upstream.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Rehearse decides about a request that no one has made, as about any other, and passes it to next if it may pass. Its
+// Rehearse decides about a hypothetical request as about a real one, and passes it to next if it is allowed. Its
 // context must be one that Caddy has prepared.
 func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	next func(http.ResponseWriter, *http.Request) error,
@@ -110,7 +110,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		out.Verdict, out.Why = Open, "it is a page of Gatehouse itself, such as the sign-out"
 		return out, nil
 	}
-	if err := q.dress(r, c); err != nil {
+	if err := q.addCredential(r, c); err != nil {
 		return out, err
 	}
 	passed := false
@@ -131,7 +131,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		out.Verdict = Open
 	case passed:
 		if out.Verdict = Allow; g.credential.granted {
-			out.Granted, out.Why = g.site.origin, "groups and rules refuse it, and access that an operator has granted lets it pass"
+			out.Granted, out.Why = g.site.origin, "groups and rules refuse it, but access that an operator has granted lets it pass"
 		}
 	case out.Verdict == "":
 		out.Verdict = Deny
@@ -169,16 +169,16 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	return out, err
 }
 
-// rehearsedOrigin is the server itself, at the address that the request is said to come from.
+// rehearsedOrigin returns the server itself as the origin, with the address that the request is said to come from.
 func rehearsedOrigin(r *http.Request) audit.Origin {
 	out := audit.Self
 	out.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return out
 }
 
-// dress gives the request the credential of the caller, in the form that this site takes, unless an earlier protect
-// has received it already.
-func (p *Protect) dress(r *http.Request, c Caller) error {
+// addCredential adds the credential of the caller to the request, in the form that this site accepts, unless an earlier
+// protect has received it already.
+func (p *Protect) addCredential(r *http.Request, c Caller) error {
 	if c.Who == nil || caddyhttp.GetVar(r.Context(), arrivalVar) != nil || caddyhttp.GetVar(r.Context(), rehearsedVar) != nil {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (p *Protect) dress(r *http.Request, c Caller) error {
 	return nil
 }
 
-// grants are the grants of access in a rehearsal, which uses none up.
+// grants are the grants of access in a rehearsal, which counts no use of them.
 type grants func(ctx context.Context, personID, site string) (bool, error)
 
 func (f grants) Holds(ctx context.Context, personID, site string) (bool, recheck.Basis, error) {
@@ -222,7 +222,7 @@ func (grants) Ask(context.Context, string, string, audit.Actor) (string, error) 
 
 const rehearsedVar = "gatehouse.rehearsed"
 
-// standIn says the same of every credential and stores nothing.
+// standIn is an authority that gives the same answer about every credential and stores nothing.
 type standIn struct{ who *token.Introspection }
 
 func (s *standIn) answer() (*token.Introspection, error) {

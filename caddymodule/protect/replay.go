@@ -81,8 +81,8 @@ func (p *Protect) park(g *requestState, rec *credentials) string {
 		return p.unkept(err)
 	}
 	form := savedforms.Form{Target: target, ContentType: r.Header["Content-Type"][0], Body: body}
-	if from := r.Header["Referer"]; len(from) == 1 && p.before(g) != "/" {
-		form.Referer = s.origin + p.before(g)
+	if from := r.Header["Referer"]; len(from) == 1 && p.referringPage(g) != "/" {
+		form.Referer = s.origin + p.referringPage(g)
 	}
 	id, err := keeper.Keep(r.Context(), s.origin, browser, personID, form)
 	if err != nil {

@@ -105,7 +105,7 @@ func TestSiteNeedsAgent(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"need agent bot.example":                             "belongs in a rule",
-		"allow {\n need agent bot.example\n need level 2\n}": "ask for nothing else beside it",
+		"allow {\n need agent bot.example\n need level 2\n}": "ask for nothing else besides it",
 		"allow {\n need agent https://bot.example\n}":        "is not the domain of a robot",
 		"allow {\n match agent\n}":                           "name the domain of a robot",
 		"allow {\n match robot bot.example\n}":               "name domains by match agent",

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
-// The rules of a site, in addition to what it asks of every request. Package policy reads and judges them; here they
-// become verdicts and answers.
+// The rules of a site, in addition to its requirements for every request. Package policy reads and judges them; here
+// they become verdicts and answers.
 
 // loadRules puts the rules of the site together: those of the policies that it names, and its own.
 func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
@@ -56,7 +56,7 @@ type demand struct {
 	assurance int
 	maxAge    time.Duration
 	scopes    []string
-	rule      *policy.Rule // which decided. nil: none
+	rule      *policy.Rule // that decided. nil: none
 }
 
 // demandOf returns the requirements of the site for every request and those that the decision about this one adds.
@@ -79,14 +79,14 @@ func (p *Protect) demandOf(g *requestState) demand {
 	return out
 }
 
-// outcomes are the verdicts of a policy. Denied is one of two.
+// outcomes has the verdicts for the outcomes of a policy. That of Denied depends on the rule, see decideBy.
 var outcomes = map[policy.Outcome]verdict{
 	policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld,
 	policy.Scope: scopeMissing, policy.Unassured: unassured, policy.Unbound: unbound,
 }
 
-// decide applies what the site asks of every request, and its rules. It does not look at the request, so it can be
-// called again while the answer is written.
+// decide applies the requirements of the site for every request, and its rules. It does not look at the request, so it
+// can be called again while the response is written.
 func (p *Protect) decide(rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
 	return p.decideBy(&p.Need, rules, who, browser)
 }
@@ -147,7 +147,7 @@ func (p *Protect) selectRules(g *requestState, r *http.Request) (err error) {
 	return err
 }
 
-// closed refuses an open request that a rule refuses to everybody.
+// closed refuses a request for a public path that a rule denies to everyone.
 func (p *Protect) closed(g *requestState) (refused bool) {
 	if g.ruling.rules.Empty() {
 		return false
@@ -168,7 +168,7 @@ func (p *Protect) closed(g *requestState) (refused bool) {
 // ruleRefusal is the answer to a request that a rule refuses, or that none allows.
 func ruleRefusal(d demand) refusal {
 	const code = "access_denied"
-	f := refusal{status: http.StatusForbidden, code: code, text: "the account may not open this", page: "error.denied"}
+	f := refusal{status: http.StatusForbidden, code: code, text: "the account cannot open this", page: "error.denied"}
 	f.challenge = errorParams(code, f.text)
 	if d.rule != nil && d.rule.Message != "" {
 		f.text, f.said = d.rule.Message, d.rule.Message

@@ -333,9 +333,9 @@ func TestRuleErrors(t *testing.T) {
 	defer cancel()
 	none := func(string, string, string) *policy.Policy { return nil }
 	for want, p := range map[string]*Protect{
-		"protect: need: level: ":       {Need: policy.Need{Level: "9"}},
-		"protect: policy: public: ":    {Rules: policy.Policy{Public: []string{"/*"}}},
-		"refuses everybody everything": {Rules: policy.Policy{Deny: []*policy.Rule{{Name: "x"}}}},
+		"protect: need: level: ":         {Need: policy.Need{Level: "9"}},
+		"protect: policy: public: ":      {Rules: policy.Policy{Public: []string{"/*"}}},
+		"refuses everything to everyone": {Rules: policy.Policy{Deny: []*policy.Rule{{Name: "x"}}}},
 	} {
 		p.fixed = new(ruling)
 		if err := p.loadRules(ctx, none); err == nil || !strings.Contains(err.Error(), want) {

@@ -21,16 +21,16 @@ func init() {
 	caddy.RegisterModule(LDAPIDP{})
 }
 
-// LDAPIDP signs people in by a directory: the password that they type on the sign-in page is tried there.
+// LDAPIDP signs people in by a directory: the password that they type on the sign-in page is checked there.
 type LDAPIDP struct {
 	RemoteOptions
 
 	// The servers in the order in which they are tried: ldaps://host, or ldap://host, where the connection is encrypted
 	// by StartTLS unless the host is this machine. Required.
 	URLs []string `json:"urls,omitempty"`
-	// Whether StartTLS is used at this machine too. Default: false.
+	// Whether StartTLS is used on this machine too. Default: false.
 	StartTLS bool `json:"starttls,omitempty"`
-	// A PEM file with the authorities that the servers' certificates come from. Default: those of the system.
+	// A PEM file with the authorities that issue the servers' certificates. Default: those of the system.
 	CA string `json:"ca,omitempty"`
 	// The account that searches for people. Default: none, people bind by the template.
 	BindDN string `json:"bind_dn,omitempty"`
@@ -52,10 +52,10 @@ type LDAPIDP struct {
 	EmailVerified bool `json:"email_verified,omitempty"`
 	// Groups of the directory that are groups here. Default: none.
 	Groups *LDAPGroups `json:"groups,omitempty"`
-	// The largest number of connections to all servers, 1 to 200. Default: 8.
+	// The maximum number of connections to all servers, 1 to 200. Default: 8.
 	Pool caddyfileutil.Count `json:"pool,omitempty"`
-	// What moves here from the directory: password, at the first sign-in. People have accounts here then, and the
-	// directory signs no one in on a page of its own. Default: nothing.
+	// What moves here from the directory: password, at the first sign-in. People then have accounts here, and the
+	// directory has no sign-in page of its own. Default: nothing.
 	Migrate string `json:"migrate,omitempty"`
 
 	cfg ldap.Config
@@ -185,8 +185,8 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
 	}
 	for _, address := range l.cfg.URLs {
-		if reason, mend := doubtPort(address); reason != "" {
-			r.Lack(caddyfileutil.Fault{Option: "url", Reason: reason, Fix: mend})
+		if reason, fix := doubtPort(address); reason != "" {
+			r.Lack(caddyfileutil.Fault{Option: "url", Reason: reason, Fix: fix})
 		}
 	}
 	l.cfg.Networks = networks(r, "networks", l.Networks, checkNetwork)
@@ -258,7 +258,7 @@ var (
 
 func (l *LDAPIDP) migrates() bool { return l.Migrate != "" }
 
-// mappedGroups are the groups here that the directory gives people.
+// mappedGroups returns the groups here that the directory gives people.
 func (l *LDAPIDP) mappedGroups() (names []string) {
 	for _, m := range l.cfg.Groups.Map {
 		names = append(names, m.To)

@@ -35,12 +35,12 @@ import (
 const maxTest = 3 * maxProviderTimeout
 
 // Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration
-// API again whenever they change. It implements identity.Manager.
+// API again whenever they change. It implements federation.Manager.
 type Manager struct {
 	deps Deps
 	// trusted makes requests to addresses that the operator has written, checked makes all others.
 	trusted, checked *http.Client
-	// dial and checkedDial make connections that speak no HTTP, likewise.
+	// dial and checkedDial do the same for connections other than HTTP.
 	dial, checkedDial *net.Dialer
 	// fixed are the providers of the configuration file, by their ids.
 	fixed map[string]idp.Provider
@@ -54,20 +54,20 @@ type Manager struct {
 	closed  bool
 }
 
-// Deps are the dependencies of a providerManager.
+// Deps are the dependencies of a Manager.
 type Deps struct {
 	Issuer string
 	File   *Set
-	Allow  []netip.Prefix // networks that addresses of the configuration API can lie in, besides public ones
+	Allow  []netip.Prefix // networks besides public ones that addresses of the configuration API can be in
 	Store  storage.Store
 	Config *settings.Service
 	Log    *zap.Logger
 }
 
-// managedProvider is a provider of the configuration API with what it was made of.
+// managedProvider is a provider of the configuration API with the data that it was made from.
 type managedProvider struct {
 	method []byte        // JSON
-	doubts []idp.Warning // what is allowed in it and probably not meant
+	doubts []idp.Warning // options that are allowed but probably not intended
 	idp.Provider
 }
 
@@ -80,7 +80,7 @@ func NewManager(d Deps) *Manager {
 	}
 }
 
-// env returns what a provider needs.
+// env returns the environment of a provider.
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)),
@@ -93,10 +93,10 @@ func (p *Manager) env(id string, trusted bool) idp.Env {
 	return env
 }
 
-// Clients returns what makes requests to addresses that the operator has written, and to others.
+// Clients returns the HTTP clients for addresses that the operator has written, and for all others.
 func (p *Manager) Clients() (trusted, checked *http.Client) { return p.trusted, p.checked }
 
-// KeyPair returns a key pair of the configuration by its name, "" is Gatehouse's own for SAML. It has a private key.
+// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML. It has a private key.
 func (p *Manager) KeyPair(ctx context.Context, name string) (*idp.Key, error) {
 	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
 	if err != nil {
@@ -159,8 +159,8 @@ func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []f
 	return out, err
 }
 
-// open makes a provider of the configuration file. One that cannot be made stays in its place, and refuses its own
-// people alone.
+// open makes a provider of the configuration file. In place of one that cannot be made, it returns one that refuses
+// everyone, so the other providers work.
 func (p *Manager) open(id string, remote remoteIDP) idp.Provider {
 	err := remote.common().unusable
 	if err == nil {
@@ -173,7 +173,7 @@ func (p *Manager) open(id string, remote remoteIDP) idp.Provider {
 	return idp.Unusable(err, remote.path() == "")
 }
 
-// checkKeys reports a key pair that is not there, or that the provider cannot use. The configuration API can add or
+// checkKeys reports a key pair that is missing, or that the provider cannot use. The configuration API can add or
 // replace it while the server runs.
 func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider) {
 	if checker, ok := source.(idp.KeyChecker); ok {
@@ -184,8 +184,8 @@ func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider)
 	}
 }
 
-// Warnings returns the providers by their ids, with what keeps people from signing in at each, now or within 30 days,
-// and what its configuration probably does not mean. A list without texts is of one that has nothing wrong.
+// Warnings returns warnings by the ids of the providers: problems that keep people from signing in, now or within 30
+// days, and options that are probably not intended. The list of a provider without problems is empty.
 func (p *Manager) Warnings(ctx context.Context) map[string][]idp.Warning {
 	out := map[string][]idp.Warning{}
 	for id, one := range p.running(ctx) {
@@ -215,7 +215,7 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]idp.Warning {
 	return out
 }
 
-// Providers implements identity.Manager.
+// Providers implements federation.Manager.
 func (p *Manager) Providers(ctx context.Context, units *settings.Units) ([]federation.Provider, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,8 +282,8 @@ func sameProvider(a, b federation.Provider) bool {
 		slices.Equal(a.Custom, b.Custom) && slices.Equal(a.Excluded, b.Excluded)
 }
 
-// end closes a provider in the background, so callers that want the list do not wait. Requests that still use it go on
-// with what they have.
+// end closes a provider in the background, so callers that want the list do not wait. Requests that still use it can
+// continue.
 func (p *Manager) end(id string, provider idp.Provider) {
 	closer, ok := provider.(idp.Closer)
 	if !ok {
@@ -310,7 +310,7 @@ func (p *Manager) Close() {
 	}
 }
 
-// all are the providers of both kinds by their ids. mu is held.
+// all returns the providers of both kinds by their ids. The caller holds mu.
 func (p *Manager) all() map[string]idp.Provider {
 	out := maps.Clone(p.fixed)
 	for id, m := range p.managed {
@@ -319,7 +319,7 @@ func (p *Manager) all() map[string]idp.Provider {
 	return out
 }
 
-// Check reaches what the providers name, each for itself. It returns ok, or what is wrong, by their ids.
+// Check tests all providers in parallel. It returns ok or an error text by their ids.
 func (p *Manager) Check(ctx context.Context) map[string]string {
 	var (
 		mu      sync.Mutex // guards out
@@ -344,8 +344,8 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 	return out
 }
 
-// Test tries, step by step, what a sign-in at a provider needs: for idp test, and for every screen that shows the state
-// of a provider. It signs no one in. A provider that is off, or that names nothing that could be asked, has no steps.
+// Test tries the parts of a sign-in at a provider step by step: for idp test, and for every screen that shows the state
+// of a provider. It signs no one in. A provider that is off, or that names no server, has no steps.
 func (p *Manager) Test(ctx context.Context, id string) idp.Steps {
 	return test(ctx, p.running(ctx)[id])
 }
@@ -364,7 +364,7 @@ func (p *Manager) Certificates(ctx context.Context) map[string][]*x509.Certifica
 	return out
 }
 
-// KeyUses returns what a provider uses key pairs of the configuration for.
+// KeyUses returns the uses that a provider makes of key pairs of the configuration.
 func (p *Manager) KeyUses(ctx context.Context, id string) []idp.KeyUse {
 	if known, ok := p.running(ctx)[id].(idp.KeyUser); ok {
 		return known.KeyUses()
@@ -372,8 +372,8 @@ func (p *Manager) KeyUses(ctx context.Context, id string) []idp.KeyUse {
 	return nil
 }
 
-// Try is Test for a login method that need not be stored or switched on. Without a client id, what the provider says to
-// a client is left out.
+// Try is Test for a login method that need not be stored or switched on. Without a client id, the steps that need one
+// are left out.
 func (p *Manager) Try(ctx context.Context, m settings.LoginMethod) (idp.Steps, error) {
 	unknown := m.OIDC != nil && m.OIDC.ClientID == ""
 	if unknown {
@@ -406,10 +406,10 @@ func test(ctx context.Context, provider idp.Provider) idp.Steps {
 	return checker.Check(ctx)
 }
 
-// running are the providers as they are configured now.
+// running returns the providers as they are configured now.
 func (p *Manager) running(ctx context.Context) map[string]idp.Provider {
 	if units, err := p.deps.Config.Current(ctx); err == nil {
-		_, _, _ = p.Providers(ctx, units) // without error
+		_, _, _ = p.Providers(ctx, units) // never returns an error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

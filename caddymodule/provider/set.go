@@ -24,8 +24,8 @@ var methodTypes = map[string]string{
 	"header": settings.TypeHeader,
 }
 
-// providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their
-// configuration away.
+// providerKinds returns the kind of each provider. It is called before the modules are loaded, which removes their
+// configuration.
 func providerKinds(raw caddy.ModuleMap) map[string]string {
 	kinds := map[string]string{}
 	for id, one := range raw {
@@ -46,8 +46,8 @@ var (
 	keyMembers = append(slices.Clone(signers), "server_certificate")
 )
 
-// providerKeys returns who uses which key pair by some of the options, such as "idp partner", by the names of the
-// pairs. It is asked before the modules are loaded, which takes their configuration away.
+// providerKeys returns the users of key pairs by some of the options, such as "idp partner", by the names of the pairs.
+// It is called before the modules are loaded, which removes their configuration.
 func providerKeys(raw caddy.ModuleMap, options []string) map[string][]string {
 	repl := caddy.NewReplacer()
 	users := map[string][]string{}
@@ -80,15 +80,16 @@ func providerKeys(raw caddy.ModuleMap, options []string) map[string][]string {
 type Set struct {
 	kinds    map[string]string   // by the ids of the providers
 	keyUsers map[string][]string // who uses a key pair, by its name
-	signers  map[string][]string // likewise, who needs its private key
+	signers  map[string][]string // who needs its private key, by its name
 	all      map[string]IDP
-	remotes  map[string]remoteIDP // those that the browser is sent to
+	remotes  map[string]remoteIDP // that authenticate at another server
 	icons    map[string][]byte
 	groups   []string // that providers give people
 	faults   map[string][]caddyfileutil.Fault
 }
 
-// NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
+// NewSet reads the parts of the configuration that are needed later. It is called before the modules are loaded, which
+// removes it.
 func NewSet(raw caddy.ModuleMap) *Set {
 	return &Set{
 		kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{},
@@ -96,7 +97,7 @@ func NewSet(raw caddy.ModuleMap) *Set {
 	}
 }
 
-// Add takes a provider that is ready, and returns what authz and identity have to know of it.
+// Add adds a provisioned provider, and returns it as authz and identity need it.
 func (s *Set) Add(id string, p IDP) (clientstore.Provider, federation.Provider) {
 	s.all[id] = p
 	o := p.Common()
@@ -140,13 +141,13 @@ func (s *Set) Address(id string) string {
 	return ""
 }
 
-// Faults returns what is wrong with the files of a provider.
+// Faults returns the problems with the files of a provider.
 func (s *Set) Faults(id string) []caddyfileutil.Fault { return s.faults[id] }
 
-// Icons are the pictures of the providers by their ids.
+// Icons returns the pictures of the providers by their ids.
 func (s *Set) Icons() map[string][]byte { return s.icons }
 
-// Groups are the groups that the mappings of providers give people.
+// Groups returns the groups that the mappings of providers give people.
 func (s *Set) Groups() []string { return s.groups }
 
 // KeyUsers returns who uses a key pair, such as "idp partner".
@@ -155,7 +156,7 @@ func (s *Set) KeyUsers(keyPair string) []string { return s.keyUsers[keyPair] }
 // Signers returns who needs the private key of a key pair.
 func (s *Set) Signers(keyPair string) []string { return s.signers[keyPair] }
 
-// MethodType is the type by which the configuration API shows a provider. A module that is not built in counts as
+// MethodType returns the type as which the configuration API shows a provider. A module that is not built in counts as
 // header.
 func (s *Set) MethodType(id string) string {
 	if t := methodTypes[s.kinds[id]]; t != "" {

@@ -36,9 +36,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
-// Two pools hold what outlives a configuration. At a reload the new configuration starts before the old one is cleaned
-// up, and finds the store open, with its workers and counters. A store closes with its last configuration, after its
-// vaults.
+// Two pools keep everything that outlives a configuration. At a reload the new configuration starts before the old one
+// is cleaned up, and finds the store open, with its workers and counters. A store closes with its last configuration,
+// after its vaults.
 var (
 	Stores = caddy.NewUsagePool() // place of the store -> *OpenStore
 	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
@@ -77,12 +77,12 @@ type reopener interface {
 	OnReopen(tell func(failure error))
 }
 
-// What one node of a store does for all of them. (docs/cluster.md#workers)
+// The work that one node of a store does for all of them. (docs/cluster.md#workers)
 const (
 	roleEvents = "events"         // seals and collects events
 	roleKeys   = "keys"           // makes successors of signing keys
-	RoleReseal = "reseal"         // seals with the first encryption key what an older one has sealed
-	RoleManage = "administration" // does work on many persons, and ends blocks whose time is over
+	RoleReseal = "reseal"         // seals data of older encryption keys again with the first one
+	RoleManage = "administration" // does work on many persons, and ends blocks that have expired
 	roleCounts = "statistics"     // moves what has happened into the counters
 	roleLists  = "lists"          // keeps the indexes by which persons are found
 )
@@ -135,7 +135,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	return o
 }
 
-// Destruct ends the workers and closes the store when the last configuration has let go of it.
+// Destruct ends the workers and closes the store when the last configuration has released it.
 func (o *OpenStore) Destruct() error {
 	defer Unclosed.Add(-1)
 	o.stop()
@@ -169,8 +169,7 @@ type Core struct {
 	vaultKey string
 }
 
-// Open takes a store and a vault from the pools, and opens them if they are not there. On an error it holds
-// nothing.
+// Open takes a store and a vault from the pools, and opens them if they are not there. On an error it keeps nothing.
 func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*Core, error) {
 	if n := cores(); cost.Concurrency <= 0 {
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
@@ -219,7 +218,7 @@ func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, l
 	return c, nil
 }
 
-// join makes this process a node of the store. It refuses a store with a part of a copy, and one of a newer version.
+// join makes this process a node of the store. It refuses an incompletely copied store, and one of a newer version.
 func join(ctx context.Context, store storage.Store, log *zap.Logger) (*cluster.Node, error) {
 	if err := store.View(ctx, transfer.Complete); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ var ForwardAuth = Block{
 	}, ofGates(Protect.Options)),
 	Instead: map[string]string{ //nolint:gosec // no credentials
 		"replay":         "is for sites that this Caddy serves: another proxy does not report the forms that are sent through it",
-		"mcp":            "is for sites that this Caddy serves: the metadata of others are not served here",
+		"mcp":            "is for sites that this Caddy serves: the metadata of others is not served here",
 		"upstream_token": "is for sites that this Caddy serves: another proxy sends the request on as it came",
 		"request_access": "is for sites that this Caddy serves: another proxy has no page of its own to ask on",
 	},

@@ -17,7 +17,7 @@ var LDAP = Block{
 		{Word: "starttls", Default: "at other machines only", Text: "Demands StartTLS at this machine too.", Example: "starttls"},
 		{
 			Word: "ca", Arguments: "<file>", Default: "those of the system",
-			Text: "A PEM file with the authorities that the servers' certificates come from.", Example: "ca /etc/gatehouse/directory-ca.pem",
+			Text: "A PEM file with the authorities that issue the servers' certificates.", Example: "ca /etc/gatehouse/directory-ca.pem",
 		},
 		{
 			Word: "bind", Arguments: "<DN> <password>", Default: "people bind by `template`",
@@ -56,7 +56,7 @@ var LDAP = Block{
 			Text: "People move here: who is unknown here and types a password that the directory knows gets an account here with that password, and the directory is not asked about them again. It has no page of its own then, and no `couple`. [moving-in.md](moving-in.md#first-sign-in) explains it.",
 		},
 		{
-			Word: "pool", Arguments: "<1 to 200>", Default: "`8`", Text: "The largest number of connections to all servers together.",
+			Word: "pool", Arguments: "<1 to 200>", Default: "`8`", Text: "The maximum number of connections to all servers together.",
 			Example: "pool 20",
 		},
 		{

@@ -28,7 +28,7 @@ var Protect = Block{
 		},
 		{
 			Word: "level", Arguments: "<1 to 4>", Default: "any",
-			Text:    "The least authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.",
+			Text:    "The minimum authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.",
 			Example: "level 2",
 		},
 		{
