@@ -215,7 +215,7 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	return false
 }
 
-// wantedGroups returns the groups that would have let the person pass: those of the rule that decided, or of the site.
+// wantedGroups returns the groups of which one was required: those of the rule that decided, or of the site.
 func (p *Protect) wantedGroups(g *requestState) []string {
 	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
 		return need.Groups

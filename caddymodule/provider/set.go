@@ -82,7 +82,7 @@ type Set struct {
 	keyUsers map[string][]string // who uses a key pair, by its name
 	signers  map[string][]string // who needs its private key, by its name
 	all      map[string]IDP
-	remotes  map[string]remoteIDP // that authenticate at another server
+	remotes  map[string]remoteIDP // those with RemoteOptions
 	icons    map[string][]byte
 	groups   []string // that providers give people
 	faults   map[string][]caddyfileutil.Fault

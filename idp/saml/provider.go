@@ -191,8 +191,8 @@ func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp
 	return post(form, paramRequest, doc, relay)
 }
 
-// byArtifact reports whether to request the answer by artifact. With a scheme, that is whenever the provider has a
-// service for it.
+// byArtifact reports whether to request the answer by artifact: the configuration or the scheme requires it, or the
+// provider of a scheme has a service for it.
 func (p *Provider) byArtifact(m *idpMetadata) bool {
 	return p.cfg.Artifact || p.scheme != nil && (p.scheme.artifact || len(m.ARS) > 0)
 }
