@@ -34,7 +34,7 @@ type Service struct {
 	Recorder *audit.Recorder
 	// Allow returns a *Refusal unless someone may do a kind of job to a person, as tx sees both. The console sets it.
 	Allow func(tx storage.Tx, by Requester, kind, personID string) error
-	// GivesRole reports whether a group gives a role. Imports put no one into one. The console sets it.
+	// GivesRole reports whether a group gives a role. Imports put no one into such a group. The console sets it.
 	GivesRole func(group string) bool
 	// Outgoing are the messages that are not handed over yet, a value for each channel.
 	Outgoing []notify.Outgoing
@@ -44,7 +44,7 @@ type Service struct {
 	Limits *limit.Counters
 }
 
-// ErrGone says that what was to be ended is not there: it is unknown, or has ended already.
+// ErrGone says that the item to be ended is unknown, or has ended already.
 var ErrGone = errors.New("it is unknown, or has ended already")
 
 // PersonDetails is everything about a person that an administrator asks for.
@@ -56,7 +56,7 @@ type PersonDetails struct {
 	// Planted lists passwords and addresses that do not let the person in while they have a role in the console.
 	Planted []person.Planted `json:"planted,omitempty"`
 	StepUp  mfa.SetUp        `json:"step_up"`
-	// SignInWaits is until when attempts from browsers that the person has not used have to wait.
+	// SignInWaits is the end of the wait for attempts from browsers that the person has not used.
 	SignInWaits time.Time `json:"sign_in_waits_until,omitzero"`
 	// SignedIn is the last sign-in. Zero: none is known
 	SignedIn time.Time     `json:"last_sign_in,omitzero"`
@@ -70,7 +70,7 @@ type PersonDetails struct {
 	AppPasswords []authz.Item `json:"app_passwords,omitempty"`
 }
 
-// Linked is an account elsewhere that signs the person in.
+// Linked is an account at an identity provider that signs the person in.
 type Linked struct {
 	Provider string    `json:"provider"` // its id
 	Name     string    `json:"name"`
@@ -89,11 +89,11 @@ type SessionInfo struct {
 	Provider string    `json:"provider,omitempty"` // absent: the service itself
 	Address  string    `json:"ip_address,omitempty"`
 	Agent    string    `json:"user_agent,omitempty"`
-	// DeviceBound says that the session counts on the device of its browser alone.
+	// DeviceBound says that the session is valid only on the device of its browser.
 	DeviceBound bool `json:"device_bound,omitempty"`
 }
 
-// Typed is the username of a person as it is typed: outside of the default partition with the partition in front.
+// Typed returns the username as a person types it: with the partition in front, unless that is the default one.
 func Typed(p person.Person) string {
 	if p.Partition == "" {
 		return p.Username
@@ -177,7 +177,7 @@ func (s *Service) Names(tx storage.Tx, ids []string) (map[string]string, error) 
 	return names, err
 }
 
-// EndSession ends a session and everything that hangs on it, or returns ErrGone.
+// EndSession ends a session and everything that depends on it, or returns ErrGone.
 func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) error {
 	var rec session.Record
 	now := time.Now().UTC()
@@ -205,7 +205,7 @@ func (s *Service) EndHeld(ctx context.Context, personID, kind, item string, by a
 }
 
 // Untrust ends the trust in a browser of a person, or in every one if id is empty. It returns ErrGone for a browser
-// that the person does not trust, or not any more.
+// that the person does not trust, or no longer trusts.
 func (s *Service) Untrust(ctx context.Context, personID, id string, by audit.Actor) error {
 	ended, err := s.Identity.Trusted.ForgetFor(ctx, personID, id, by)
 	if err == nil && ended == 0 && id != "" {
@@ -226,7 +226,7 @@ type PersonChange struct {
 	Locale        *string `json:"locale,omitempty"`
 }
 
-// ChangePerson changes the person of an id. allow can refuse it in the transaction of the change. nil: it is allowed.
+// ChangePerson changes the person with an id. allow can refuse it in the transaction of the change. nil: it is allowed.
 func (s *Service) ChangePerson(ctx context.Context, id string, c PersonChange, by audit.Actor,
 	allow func(storage.Tx, *person.Details) error,
 ) error {

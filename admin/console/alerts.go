@@ -30,7 +30,7 @@ func (c *Console) alertsScreen() *layout.Screen {
 	}
 }
 
-// alertScreen is one of them. It belongs to the person who has saved it last.
+// alertScreen is one alert. It belongs to the person who saved it last.
 func (c *Console) alertScreen() *layout.Screen {
 	is := func(paused bool) func(v *layout.Visit) bool {
 		return func(v *layout.Visit) bool { return shownAlert(v).Paused == paused }
@@ -58,13 +58,14 @@ func (c *Console) MayAlert(tx storage.Tx, _ string, p *person.Record) (bool, err
 	return err == nil && u.Features.AdminConsoleEnabled && c.frame.RoleOf(p.PartitionName(), p.Groups) >= layout.Operator, err
 }
 
-// EventsOf is the page with the events that an alert selects.
+// EventsOf returns the address of the page with the events that an alert selects.
 func EventsOf(f alert.Filter) string {
 	return layout.With(layout.Root+"/events", "person", f.Person, "kind", strings.Join(f.Types, ", "), "client",
 		f.Client, "address", f.Address)
 }
 
-// by is the actor of an act on an alert. That of one's own is looked at again, too.
+// by returns the actor of an act on an alert, whose role is checked again in the transaction, also for an alert of
+// their own.
 func by(v *layout.Visit) audit.Actor {
 	a := v.Actor()
 	if a.Check == nil {
@@ -88,7 +89,7 @@ func (c *Console) findAlert(v *layout.Visit) error {
 	})
 }
 
-// rankOfAlert is the role of its owner.
+// rankOfAlert returns the role of the owner of the alert.
 func (c *Console) rankOfAlert(v *layout.Visit, tx storage.Tx) (layout.Role, error) {
 	a, err := c.Alerts.Get(tx, v.PathValue("id"))
 	if errors.Is(err, alert.ErrGone) { // it has just been removed
@@ -111,7 +112,7 @@ func (c *Console) rankOfOwner(tx storage.Tx, id string) (layout.Role, error) {
 	return c.frame.RoleOf(p.PartitionName(), p.Groups), nil
 }
 
-// alertState says how an alert is.
+// alertState shows whether an alert works, is paused, has stopped or could not be sent.
 func alertState(a *alert.Alert) web.Cell {
 	cell := web.Cell{Text: web.Say("console.alert.works"), Kind: "good"}
 	switch {
@@ -125,7 +126,7 @@ func alertState(a *alert.Alert) web.Cell {
 	return cell
 }
 
-// alertTo says where an alert goes.
+// alertTo shows the recipient of an alert.
 func alertTo(a *alert.Alert, owner string) web.Cell {
 	cell := web.Cell{Text: web.Say("console.alert.to." + string(a.To)), Note: a.Host}
 	if a.To == alert.Mail {
@@ -174,7 +175,7 @@ func (c *Console) showAlerts(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// upToEvents leads to the events.
+// upToEvents returns the link up to the events.
 func upToEvents() *web.Up {
 	return &web.Up{Label: web.Say("console.events.title"), URL: layout.Root + "/events"}
 }
@@ -224,7 +225,7 @@ func (c *Console) showAlert(v *layout.Visit) (*web.Console, error) {
 	}, nil
 }
 
-// filterFacts say what an alert selects.
+// filterFacts describe the filter of an alert.
 func filterFacts(f *alert.Filter, names map[string]string) (facts []web.ConsoleFact) {
 	add := func(label string, cell web.Cell) {
 		if cell.Name != "" {
@@ -234,7 +235,7 @@ func filterFacts(f *alert.Filter, names map[string]string) (facts []web.ConsoleF
 	var kinds []web.Cell
 	for _, kind := range f.Types {
 		cell := web.Cell{Text: kindText(kind), Name: kind}
-		if strings.HasSuffix(kind, "Event") { // more than the beginning of a type
+		if strings.HasSuffix(kind, "Event") { // a whole type, not the beginning of one
 			cell.Note = kind
 		}
 		kinds = append(kinds, cell)
@@ -251,7 +252,7 @@ func filterFacts(f *alert.Filter, names map[string]string) (facts []web.ConsoleF
 // filterFields are the parts of a filter that an alert keeps, in the order of the form.
 var filterFields = []string{"person", "kind", "client", "address"}
 
-// askAlert asks for what an alert is made of. A new one has the filter that the page of events has shown.
+// askAlert asks for the recipient and filter of an alert. A new one starts with the filter of the page of events.
 func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 	values := map[string]string{"to": string(alert.Mail)}
 	if !c.Mails {
@@ -296,7 +297,8 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 	return q, nil
 }
 
-// offersMail reports whether an alert can go to an e-mail address. One that does already stays so without mail, too.
+// offersMail reports whether an alert can go to an e-mail address. One that already does can stay so, even without a
+// mail server.
 func (c *Console) offersMail(v *layout.Visit) bool {
 	a, ok := v.About.(*alert.Alert)
 	return c.Mails || ok && a.To == alert.Mail
@@ -328,12 +330,12 @@ func (c *Console) draftOf(v *layout.Visit, in url.Values) (d alert.Draft, err er
 	return d, err
 }
 
-// alertProblem returns the message to an administrator about an alert that is not kept or not sent.
+// alertProblem returns the message to an administrator about an alert that could not be saved or sent.
 func alertProblem(err error) error {
-	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
+	invalid, unsent := new(alert.InvalidError), new(alert.PostError)
 	switch {
-	case errors.As(err, &untaken):
-		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
+	case errors.As(err, &unsent):
+		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(unsent.Cause)}}
 	case errors.Is(err, alert.ErrURL):
 		return &layout.Problem{Field: "url", Key: "console.problem.webhook_url"}
 	case errors.As(err, &invalid) && invalid.Field == "url":
@@ -352,8 +354,7 @@ func alertProblem(err error) error {
 	return err
 }
 
-// said returns the reason, for administrators, that an address does not answer. Which name server was asked is not
-// among it.
+// said returns the reason why an address does not answer, for administrators. It leaves out the name server.
 func said(err error) web.Foreign {
 	if name := new(net.DNSError); errors.As(err, &name) {
 		return web.Foreign(name.Name + ": " + name.Err)
@@ -385,7 +386,7 @@ func (c *Console) editAlert(v *layout.Visit, in url.Values) (layout.Result, erro
 	return savedAlert(shownAlert(v).ID, d.Name, secretText), nil
 }
 
-// savedAlert leads to an alert, or shows the new secret of its webhook, the only time that it is shown.
+// savedAlert leads to an alert, or shows the new secret of its webhook, which is shown only this once.
 func savedAlert(id, name, secretText string) layout.Result {
 	if secretText == "" {
 		return layout.Result{To: alertPath(id)}
@@ -415,7 +416,7 @@ func (c *Console) removeAlert(v *layout.Visit, _ url.Values) (layout.Result, err
 	return layout.Result{To: layout.Root + alertsPath}, alertProblem(c.Alerts.Remove(v.Context(), shownAlert(v).ID, by(v)))
 }
 
-// alertActions are the ways from the events to the alerts and the seals.
+// alertActions returns the links from the events to their seals and, with a valid filter, to a new alert.
 func (c *Console) alertActions(v *layout.Visit, good bool) []web.Action {
 	list := []web.Action{
 		{Label: "console.chain.title", URL: layout.Root + chainPath},

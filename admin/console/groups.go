@@ -103,7 +103,7 @@ func (c *Console) askNewGroup(v *layout.Visit) (layout.Question, error) {
 	return q, err
 }
 
-// askGroupEdit says what a new name breaks.
+// askGroupEdit also lists what a new name breaks.
 func (c *Console) askGroupEdit(v *layout.Visit) (layout.Question, error) {
 	q, _ := askGroup(v)
 	q.Fields[0].Value, q.Fields[1].Value = shownGroup(v).Name, strings.Join(shownGroup(v).Permissions, " ")
@@ -151,7 +151,7 @@ func (c *Console) findGroup(v *layout.Visit) error {
 	})
 }
 
-// mayChange refuses a group that gives a role to everybody but owners.
+// mayChange allows changes to a group that gives a role to owners only.
 func (c *Console) mayChange(v *layout.Visit, g person.Group) error {
 	if c.frame.RoleOfGroup(g.Partition, g.Name) != layout.Nobody && v.Role != layout.Owner {
 		return layout.Denied("the group gives a role")
@@ -161,7 +161,7 @@ func (c *Console) mayChange(v *layout.Visit, g person.Group) error {
 
 func (c *Console) mayChangeShown(v *layout.Visit) error { return c.mayChange(v, *shownGroup(v)) }
 
-// mayRename refuses the groups that the console hangs on.
+// mayRename refuses the groups that give a role in the console.
 func (c *Console) mayRename(v *layout.Visit) error {
 	if c.frame.RoleOfGroup(shownGroup(v).Partition, shownGroup(v).Name) != layout.Nobody {
 		return layout.Denied("the group gives rights in the console")
@@ -228,8 +228,8 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// usesFact lists the places of the configuration and the applications that name the group: they do not follow a new
-// name.
+// usesFact lists the places in the configuration and the applications that name the group. Renaming the group does not
+// change them.
 func (c *Console) usesFact(v *layout.Visit) (web.ConsoleFact, error) {
 	uses := web.ConsoleFact{Label: "console.group.uses"}
 	places, err := c.GroupUses(v.Context(), shownGroup(v).Name)

@@ -19,16 +19,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Problem is why an act is not done, for the person who asked for it.
+// Problem is the reason why an act was not done, for the person who asked for it.
 type Problem struct {
-	Field string // that is wrong, if one is
+	Field string // the wrong field. Empty: none
 	Key   string // of the message
 	Fill  []any
 }
 
 func (p *Problem) Error() string { return "console: " + p.Key }
 
-// fieldOf are the fields of forms by what the errors of persons and clients call them.
+// fieldOf has the fields of forms by their names in errors of persons and clients.
 var fieldOf = map[string]string{
 	"username": "username", "email": "email", "emails": "email", "name": "name", "givenName": "given_name",
 	"familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale",
@@ -60,7 +60,7 @@ var problems = []struct {
 	{admin.ErrLate, Problem{Key: "console.problem.late"}},
 }
 
-// ProblemOf returns what a person is told of an error, or nil if it is not theirs.
+// ProblemOf returns the message about an error for the person who caused it, or nil if they did not.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ var (
 // problemWords begins the keys of the messages about errors with a code. (package coded)
 const problemWords = "console.settings_problem."
 
-// foreign marks the reasons of others among the values of a message, which are in English.
+// foreign marks the reasons among the values of a message as English.
 func foreign(fill []any) []any {
 	out := slices.Clone(fill)
 	for i := 0; i+1 < len(out); i += 2 {
@@ -135,8 +135,8 @@ func WordsOf(p *jsonapi.Problem) any {
 	return web.Foreign(p.Problem)
 }
 
-// SettingProblem returns what is wrong with the settings, as the problem of a field. The text of the API stays where
-// an error has no code, and where the field is not the member that is wrong, its path is named.
+// SettingProblem returns an error about settings as the problem of a field. An error without a code keeps the text of
+// the API. The path of the wrong member is named, unless it is the field.
 func SettingProblem(field string, e *jsonapi.Error) *Problem {
 	details, _ := e.Details.([]jsonapi.Problem)
 	if len(details) == 0 || details[0].Code == "" {
@@ -153,7 +153,7 @@ func SettingProblem(field string, e *jsonapi.Error) *Problem {
 	return &Problem{Field: field, Key: problemWords + first.Code, Fill: foreign(first.Fill)}
 }
 
-// Lines are the words of a field with one in each line, or with spaces or commas between.
+// Lines returns the words of a field, which are separated by line ends, spaces or commas.
 func Lines(s string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' || r == '\t' }),
 		func(w string) bool { return w == "" })

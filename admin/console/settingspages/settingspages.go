@@ -36,7 +36,7 @@ const (
 type Deps struct {
 	Config *settings.Service
 	Store  storage.Store
-	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
+	// PlaceOf returns the place of an option in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
 	// Names returns the usernames of persons by their ids.
 	Names func(tx storage.Tx, ids []string) (map[string]string, error)
@@ -50,7 +50,7 @@ func Screens(d Deps) []*layout.Screen {
 	return []*layout.Screen{s.settingsScreen(), s.unitScreen()}
 }
 
-// settingsScreen is the list of the units, with what is done to all of them.
+// settingsScreen is the list of the units, with the acts on all of them.
 func (s *screens) settingsScreen() *layout.Screen {
 	undoable := func(v *layout.Visit) bool { return v.About.(*overview).last != nil }
 	return &layout.Screen{
@@ -151,7 +151,7 @@ func (d Deps) lastFacts(v *layout.Visit, last *settings.LastChange) ([]web.Conso
 	}, err
 }
 
-// swapped lists what a change has done, by what would undo it.
+// swapped lists a change, given the change that would undo it.
 func swapped(undo []settings.Change) *web.Table {
 	out := slices.Clone(undo)
 	for i := range out {
@@ -160,7 +160,7 @@ func swapped(undo []settings.Change) *web.Table {
 	return changeTable(out)
 }
 
-// changeTable lists changes, each member for itself.
+// changeTable lists changes, with a row for each member.
 func changeTable(list []settings.Change) *web.Table {
 	t := &web.Table{
 		Label:   web.Say("console.settings.changes"),
@@ -251,10 +251,10 @@ func readable(raw, indent string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Write is the context of what the person of the visit writes: they must have the role at that moment, too.
+// Write returns the context for writes by the visitor: they must still have the role at that moment.
 func Write(v *layout.Visit) context.Context { return v.Writing() }
 
-// Refused returns what is wrong with settings as a problem of a field. Other errors stay.
+// Refused returns an error about settings as the problem of a field, and other errors unchanged.
 func Refused(field string, err error) error {
 	switch e := new(jsonapi.Error); {
 	case errors.As(err, &e) && e.Status == http.StatusPreconditionFailed:
@@ -272,7 +272,7 @@ var secretMember = regexp.MustCompile(`("(?:client_secret|password|private_key)"
 // is shown again.
 func withoutSecrets(text string) (out string, had bool) {
 	out = secretMember.ReplaceAllString(text, `$1""`)
-	if strings.Contains(out, "PRIVATE KEY") { // in a member that no one knows
+	if strings.Contains(out, "PRIVATE KEY") { // in an unknown member
 		return "", true
 	}
 	return out, out != text
@@ -336,7 +336,7 @@ func (s *screens) askImport(v *layout.Visit) (layout.Question, error) {
 	}
 	list, err := s.diff(v, v.PostForm)
 	if len(list) == 0 || err != nil {
-		return q, nil //nolint:nilerr // what is wrong was said by the act
+		return q, nil //nolint:nilerr // the act has reported it
 	}
 	q.Submit = ""
 	q.Hidden = []web.Hidden{{Name: "tag", Value: v.About.(*overview).tag}, {Name: "seen", Value: printOf(v.PostForm)}}
@@ -345,16 +345,16 @@ func (s *screens) askImport(v *layout.Visit) (layout.Question, error) {
 	return q, nil
 }
 
-// unix is a text with the line ends that JSON is written with here. Forms send others.
+// unix returns a text with Unix line ends. Forms send CRLF.
 func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// printOf tells apart two texts of a form.
+// printOf returns a hash of the text in a form, for comparison.
 func printOf(in url.Values) string {
 	sum := sha256.Sum256([]byte(unix(in.Get("json"))))
 	return hex.EncodeToString(sum[:])
 }
 
-// importFile shows what a file would change, and applies it once that has been seen.
+// importFile shows what a file would change, and applies it once the person has confirmed that.
 func (s *screens) importFile(v *layout.Visit, in url.Values) (layout.Result, error) {
 	list, err := s.diff(v, in)
 	if err != nil {
@@ -375,8 +375,8 @@ func (s *screens) importFile(v *layout.Visit, in url.Values) (layout.Result, err
 	return s.undoable(v)
 }
 
-// undoable is the result of a change of the settings, which the act undo-settings undoes. A form that was saved as it
-// was has changed nothing, and the last change is older.
+// undoable returns the result of a change of the settings, which the act undo-settings undoes. A form that was saved
+// unchanged has nothing to undo: the last change is older than the visit.
 func (s *screens) undoable(v *layout.Visit) (out layout.Result, err error) {
 	last, err := s.Config.LastChange(v.Context())
 	if last != nil && last.Actor == v.Me() && !last.At.Before(v.Now) {
@@ -385,7 +385,7 @@ func (s *screens) undoable(v *layout.Visit) (out layout.Result, err error) {
 	return out, err
 }
 
-// askUndo says what would be undone, and whose change it was.
+// askUndo shows the change that would be undone, and who made it.
 func (s *screens) askUndo(v *layout.Visit) (layout.Question, error) {
 	last, err := s.Config.LastChange(v.Context())
 	if err != nil {
@@ -394,7 +394,7 @@ func (s *screens) askUndo(v *layout.Visit) (layout.Question, error) {
 	return s.AskUndo(v, last)
 }
 
-// AskUndo says what would be undone, and whose change it was. nil: nothing can be undone
+// AskUndo shows the change that would be undone, and who made it. nil: nothing can be undone
 func (d Deps) AskUndo(v *layout.Visit, last *settings.LastChange) (q layout.Question, err error) {
 	if last == nil {
 		q.Parts = []web.ConsolePart{{Empty: &web.Empty{Text: web.Say("console.settings.nothing")}}}
@@ -416,7 +416,7 @@ func (d Deps) Undo(v *layout.Visit, in url.Values) (layout.Result, error) {
 	return layout.Result{}, Refused("", err)
 }
 
-// UnitPath is the page of a unit.
+// UnitPath returns the address of the page of a unit.
 func UnitPath(name string) string { return layout.Root + settingsPath + "/" + url.PathEscape(name) }
 
 // shownUnit is the unit that the screen is about.

@@ -15,13 +15,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// explainScreen tells what a request would get. Nothing is sent and nothing is kept, so it is asked by GET, and the
-// answer can be passed on by its address.
+// explainScreen shows the outcome of a hypothetical request. Nothing is sent or stored, so the form is sent by GET, and
+// the answer can be shared by its address.
 func (g *gateway) explainScreen() *layout.Screen {
 	return &layout.Screen{Name: "explain", Path: explainPath, Role: layout.Viewer, Show: g.showExplain}
 }
 
-// methods can be chosen. Others can be written into the address.
+// methods are the choices of the form. The address can have others.
 var methods = []string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodHead, http.MethodOptions,
@@ -75,7 +75,7 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 		switch {
 		case err == nil:
 			out.Parts = explained(found)
-			if person.IsID(q.Person) { // a link from another page has it
+			if person.IsID(q.Person) { // as links from other pages have it
 				if p, err := g.Identity.Person.Person(v.Context(), q.Person); err == nil {
 					fields[1].Value = admin.Typed(p)
 				}
@@ -173,7 +173,7 @@ func callerCells(c *Caller) []web.Cell {
 	return out
 }
 
-// stepPart is one directive on the way, and how each of its rules stands to the request. several: it is one of several
+// stepPart shows one directive on the way, and how each of its rules fits the request. several: it is one of several
 func stepPart(s *Step, i int, several bool) web.ConsolePart {
 	part := web.ConsolePart{ID: "step" + strconv.Itoa(i), Title: web.Say("console.explain.step", "place", cmp.Or(s.Place, "—"))}
 	if several {

@@ -21,14 +21,14 @@ import (
 type Deps struct {
 	// Sites returns the sites of the configuration, in the order of their names.
 	Sites func() ([]Site, error)
-	// Explain tells what a request gets that no one has made. Its error is a *Wrong, or a failure.
+	// Explain returns the outcome of a hypothetical request. Its error is a *Wrong, or a failure.
 	Explain func(r *http.Request, q Question) (*Explanation, error)
 	// Rules returns the rules of a policy of the Caddyfile.
 	Rules func(policy string) []Rule
-	// Differences returns the newest requests at sites, by their origins, about which shadow rules say something else.
+	// Differences returns the newest requests at sites, by their origins, that shadow rules would decide differently.
 	Differences func(ctx context.Context, origins []string, limit int) ([]Difference, error)
-	// TestPolicy puts cases to one policy alone, which need not be stored. p nil: that of the Caddyfile. Its error is a
-	// *Wrong, or a failure.
+	// TestPolicy tests one policy alone with cases. The policy need not be stored. p nil: that of the Caddyfile. Its error
+	// is a *Wrong, or a failure.
 	TestPolicy func(r *http.Request, name string, p *settings.Policy, cases string) ([]Tested, error)
 	// WritePolicy returns a policy in the syntax of the Caddyfile, or "" for one that has more than this syntax. nil:
 	// policies are JSON alone
@@ -47,7 +47,7 @@ type Deps struct {
 	Manage   *admin.Service
 }
 
-// Site is an address that asks who its callers are.
+// Site is a protected address.
 type Site struct {
 	ID    string // in addresses
 	Name  string // its host, by which it is counted. Empty: it is not known, and counted together with others
@@ -72,7 +72,7 @@ func (s *Site) hosts() (out []string) {
 // maxRemedies is the number of groups that a refusal offers.
 const maxRemedies = 3
 
-// groups are those that the site and the rules that let people in name, the first ones.
+// groups returns the first groups that the site and its allow rules name.
 func (s *Site) groups() (out []string) {
 	add := func(asks []string) {
 		for _, ask := range asks {
@@ -106,20 +106,20 @@ type Gate struct {
 	Origins  []string
 	Paths    []string // empty: all
 	Open     []string // paths that are open to everybody
-	Asks     []string // what it asks of callers, in the words of the Caddyfile
+	Asks     []string // requirements for callers, in the words of the Caddyfile
 	Policies []string
 	Rules    []Rule // of the site itself
-	Trial    *Trial // rules that are tried and not enforced. nil: none
+	Trial    *Trial // nil: no rules are tried
 }
 
-// Trial is rules that are tried in the shadow of those that hold.
+// Trial is a set of rules that are tried and not enforced.
 type Trial struct {
 	Asks     []string
 	Policies []string
 	Rules    []Rule
 }
 
-// Difference is a request about which shadow rules say something else than those that hold.
+// Difference is a request that shadow rules would decide differently from the enforced ones.
 type Difference struct {
 	At                           time.Time
 	Site, Method, Path           string
@@ -135,10 +135,10 @@ type Rule struct {
 	Place string // empty: unknown
 	// Asks are the requirements, in the words of the Caddyfile. Empty: everything
 	Asks    []string
-	Counted string // under what its decisions are counted. Empty: they are not
+	Counted string // name under which its decisions are counted. Empty: they are not
 }
 
-// Question is a request that no one has made.
+// Question is a hypothetical request.
 type Question struct {
 	URL, Method, Address, Person, Client string
 	At                                   string // RFC 3339. Empty: now
@@ -154,13 +154,13 @@ type Explanation struct {
 	Handler     string // that would serve it
 	Caller      *Caller
 	Steps       []Step
-	// Status, Challenge and Message are what the client would see of a request that is kept.
+	// Status, Challenge and Message are those of the response, if the request is refused.
 	Status             int
 	Challenge, Message string
 	Notes              []string
 }
 
-// decider is the rule that decides, and where it stands.
+// decider returns the rule that decides, and its place.
 func (e *Explanation) decider() (rule, place string) {
 	for i := len(e.Steps) - 1; i >= 0; i-- {
 		for _, l := range e.Steps[i].Rules {
@@ -172,7 +172,7 @@ func (e *Explanation) decider() (rule, place string) {
 	return "", ""
 }
 
-// why is why the request is kept, or "".
+// why returns the reason why the request is refused, or "".
 func (e *Explanation) why() string {
 	if len(e.Steps) == 0 {
 		return ""
@@ -197,7 +197,7 @@ type Step struct {
 	Headers             []Header // that go upstream
 }
 
-// Line says how one rule stands to a request.
+// Line says how one rule fits a request.
 type Line struct {
 	Kind, Rule, Place, Fit string
 	Decides                bool
@@ -214,7 +214,7 @@ type Tested struct {
 	OK                  bool
 }
 
-// Wrong is an error of what is asked.
+// Wrong is an error in the question.
 type Wrong struct {
 	Field  string // empty: not one alone
 	Line   int    // of the field, from 1 on. 0: none
@@ -226,7 +226,7 @@ func (w *Wrong) Unwrap() error { return w.Cause }
 
 func (w *Wrong) Error() string { return w.Reason }
 
-// gateway is the screens.
+// gateway has the screens.
 type gateway struct {
 	*layout.Frame
 	Deps

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refusalsScreen lists who was refused during the last day, by sites, at the sign-in and elsewhere.
+// refusalsScreen lists the refusals of the last day: at sites, at the sign-in and in the other places.
 func (g *gateway) refusalsScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusals", Path: refusalsPath, Icon: "alert", Role: layout.Viewer, Show: g.showRefusals}
 }
@@ -72,7 +72,7 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 		p, err := g.Identity.Person.Person(v.Context(), who)
 		switch f.Person = p.ID; {
 		case errors.Is(err, person.ErrNoPerson) && person.IsID(who):
-			f.Person = who // who has been removed since
+			f.Person = who // the person has been removed since
 		case errors.Is(err, person.ErrNoPerson):
 			wrong = "person"
 		case err != nil:
@@ -84,7 +84,7 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 			}
 		}
 	}
-	if theirs { // the page is about them: they are no filter
+	if theirs { // the page is about one person, who is not a field of the filter
 		out.Filter.Hidden = []web.Hidden{{Name: "person", Value: f.Person}}
 		if fields = slices.Delete(fields, 1, 2); !slices.ContainsFunc(fields, selects) {
 			out.Filter.Clear = ""
@@ -107,7 +107,7 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 		}
 	}
 	t, next := g.refusalTable(list, false), ""
-	if theirs { // the page says who they are
+	if theirs { // the page names the person
 		for _, r := range t.Rows {
 			r.Cells[2] = web.Cell{}
 		}
@@ -127,7 +127,7 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// refusalTable lists refusals. Reasons are English, as in the log. at: those of one site
+// refusalTable lists refusals. Reasons are English, as in the log. at: all are of one site
 func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
 	t := &web.Table{
 		Label:   web.Say("console.refusals.title"),
@@ -156,19 +156,19 @@ func whoCell(f *denial.Refusal) web.Cell {
 	case f.PersonID != "":
 		return web.Cell{Name: cmp.Or(f.Username, f.PersonID), URL: personPath(f.PersonID)}
 	case f.Where == denial.SignIn || f.Where == denial.StepUp:
-		return web.Cell{Text: web.Say("console.explain.stranger"), Note: f.ClientID} // where they came from
+		return web.Cell{Text: web.Say("console.explain.stranger"), Note: f.ClientID} // the application that they came from
 	case f.ClientID != "":
 		return web.Cell{Name: f.ClientID, URL: applicationPath(f.ClientID)}
 	}
 	return web.Cell{Text: web.Say("console.explain.stranger")}
 }
 
-// refusalScreen tells why someone was refused, and what the same request would get now.
+// refusalScreen gives the reason of a refusal, and the outcome that the same request would have now.
 func (g *gateway) refusalScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusal", Path: refusalsPath + "/{id}", Role: layout.Viewer, Show: g.showRefusal}
 }
 
-// remedies returns the actions that let the refused person in, for those who can do them: the grant of a request for
+// remedies returns the actions that let the refused person in, for visitors who can do them: the grant of a request for
 // access, and the groups that the site and its rules name.
 func (g *gateway) remedies(v *layout.Visit, f *denial.Refusal) (out []web.Action, err error) {
 	if f.Where != denial.Site || f.PersonID == "" || f.PersonID == v.Me() || v.Role < layout.Operator {
