@@ -65,8 +65,8 @@ func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	return nil
 }
 
-// readObject puts the parameters of a signed request in place of those that the browser brings. A client without keys
-// signs nothing: checkObjects refuses it where the client can be told.
+// readObject puts the parameters of a signed request in place of those that the browser brings. If the client has no
+// keys, checkObjects refuses the request object, once errors go to the client.
 func (s *Server) readObject(ctx context.Context, a *authorizeRequest) error {
 	if _, sent := a.form.Values["request"]; !sent || !a.client.HasKeys() {
 		return nil
@@ -89,7 +89,7 @@ func (s *Server) checkRedirectURI(ctx context.Context, a *authorizeRequest) erro
 	sent := a.form.Get("redirect_uri")
 	if sent == "" {
 		scope, err := client.ParseScope(a.form.Get("scope"))
-		// RFC 6749 3.1.2.3: one of several must be sent; OpenID Connect Core 3.1.2.1: always.
+		// RFC 6749 3.1.2.3: required if several are registered. OpenID Connect Core 3.1.2.1: always required.
 		if len(a.client.RedirectURIs) != 1 || (err == nil && slices.Contains(scope, client.ScopeOpenID)) {
 			return oauth.InvalidRequest(nil, "redirect_uri is missing")
 		}
@@ -123,7 +123,7 @@ func (s *Server) checkState(_ context.Context, a *authorizeRequest) error {
 	return nil
 }
 
-// checkPushed refuses a request that the browser brings where the client or the server demands that it is pushed.
+// checkPushed refuses a request that was not pushed, if the client or the server requires that.
 func (s *Server) checkPushed(_ context.Context, a *authorizeRequest) error {
 	if a.pushed == "" && (s.cfg.PARRequired || a.client.PARRequired) {
 		return oauth.InvalidRequest(nil, "the request must be pushed first")
@@ -132,7 +132,8 @@ func (s *Server) checkPushed(_ context.Context, a *authorizeRequest) error {
 	return nil
 }
 
-// checkSigned refuses a request that is not signed where the client demands it. One that was pushed was checked then.
+// checkSigned refuses an unsigned request, if the client requires signed ones. A pushed request was checked when it was
+// pushed.
 func (s *Server) checkSigned(_ context.Context, a *authorizeRequest) error {
 	if a.client.SignedRequestRequired && !a.rec.Signed && (a.pushed == "" || a.pushed == beingPushed) {
 		return oauth.InvalidRequest(nil, "the request must be signed")
@@ -257,7 +258,8 @@ func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
 	return s.clients.May(a.client, clientstore.Permission{Resources: a.rec.Resources})
 }
 
-// checkDetails reads the authorization details. They are for codes: the others would carry them through the browser.
+// checkDetails reads the authorization details. They require a code: other responses would carry them through the
+// browser.
 func (s *Server) checkDetails(_ context.Context, a *authorizeRequest) (err error) {
 	if a.rec.AuthorizationDetails, err = s.clients.DetailsFor(a.form); err != nil || a.rec.AuthorizationDetails == "" {
 		return err
@@ -390,7 +392,7 @@ var (
 	localeForm   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$`) // RFC 5646
 )
 
-// readPresentation reads how pages are shown. It never refuses: invalid values are ignored.
+// readPresentation reads the languages and the form of the pages. It never refuses: invalid values are ignored.
 func (s *Server) readPresentation(_ context.Context, a *authorizeRequest) error {
 	if language := a.form.Get("language"); languageForm.MatchString(language) {
 		// Variant, then country, then language.

@@ -31,7 +31,7 @@ type Client struct {
 	// CertificateSubject is the subject of the certificates of tls_client_auth.
 	CertificateSubject     *certificate.Subject `json:"certificate_subject,omitempty"`
 	JWKS                   *jwa.KeySet          `json:"jwks,omitempty"`     // its public keys, or certificates
-	JWKSURI                string               `json:"jwks_uri,omitempty"` // or where they are
+	JWKSURI                string               `json:"jwks_uri,omitempty"` // or their address
 	RedirectURIs           []string             `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string             `json:"post_logout_redirect_uris,omitempty"`
 	// BackchannelLogoutURI gets a logout token when a session ends.
@@ -45,7 +45,7 @@ type Client struct {
 	Scopes        []string `json:"scopes,omitempty"`
 	DefaultScopes []string `json:"default_scopes,omitempty"` // Default: the only scope of a client that has one
 	IDPs          []string `json:"idps,omitempty"`           // Default: identity
-	// Groups are those of which a person must be in one. Empty: any person.
+	// Groups are the groups that admit people: a person must be in one of them. Empty: any person.
 	Groups       []string `json:"groups,omitempty"`
 	Consent      string   `json:"consent,omitempty"` // on (default: remembered), off, always
 	PKCERequired bool     `json:"pkce_required,omitempty"`
@@ -57,7 +57,7 @@ type Client struct {
 	DPoPRequired bool `json:"dpop_required,omitempty"` // its access tokens are bound to keys (RFC 9449)
 	// SignedRequestRequired says that its authorization requests are signed (RFC 9101).
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
-	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms
+	// RequestAlg is the only algorithm accepted for those signatures. Default: any of AssertionAlgorithms
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
 	IDTokenAlg string `json:"id_token_alg,omitempty"` // one of SignatureAlgorithms. Default: RS256
 	// TokenAlg signs its access tokens that are JWTs. Default: IDTokenAlg if that is given and not ML-DSA, or ES256
@@ -73,7 +73,7 @@ type Client struct {
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// AccessTokenAlg is TokenAlg or its default. The registry sets it. (docs/decisions/tokens.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`
-	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.
+	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that do not call userinfo.
 	IDTokenClaims bool   `json:"id_token_claims,omitempty"`
 	SubjectType   string `json:"subject_type,omitempty"` // public (default), pairwise
 	TokenFormat   string `json:"token_format,omitempty"` // opaque (default), jwt
@@ -89,14 +89,14 @@ type Client struct {
 	DetailTypes []string `json:"authorization_details_types,omitempty"`
 	// Exchange says which tokens it can exchange for others (RFC 8693).
 	Exchange *Exchange `json:"exchange,omitempty"`
-	// Document is set for a client that a metadata document describes. The registry knows it.
+	// Document is set for a client that no operator has registered. The registry sets it.
 	Document *Document `json:"-"`
-	// Sites are the resources of the sites of the configuration. The registry knows them.
+	// Sites are the resources of the sites of the configuration. The registry sets them.
 	Sites []string `json:"-"`
 	// Origins are CORS origins besides those of its https redirect URIs.
 	Origins  []string `json:"origins,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
-	// Plan is the name of the plan whose limits hold for it. Default: that of the person's groups, or the default plan
+	// Plan is the name of the plan of its limits. Default: that of the person's groups, or the default plan
 	Plan string `json:"plan,omitempty"`
 	// Contact is the e-mail address of its owner, who is told when a quota is nearly used up. Default: no one is
 	Contact string `json:"contact,omitempty"`
@@ -105,7 +105,7 @@ type Client struct {
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
 }
 
-// Document says where a client comes from that no operator has registered.
+// Document describes the origin of a client that no operator has registered.
 type Document struct {
 	// Host is the host of its metadata document. Empty: it has registered itself.
 	Host string
@@ -113,9 +113,9 @@ type Document struct {
 	Registered bool
 	// Trusted says that the operator knows the host.
 	Trusted bool
-	// Schemes are private schemes that its redirect URIs can have although they are no domain name turned round.
+	// Schemes are private schemes that its redirect URIs can have although they are not a reversed domain name.
 	Schemes []string
-	// Print changes with what people see of the client when they are asked.
+	// Print is a fingerprint of the client as people see it on the consent page.
 	Print string
 	// JSON is its stored form.
 	JSON []byte
@@ -129,7 +129,7 @@ type App struct {
 	Version    string `json:"version"`
 }
 
-// Lifetimes of what a client gets. Zero means the default.
+// Lifetimes of the codes and tokens of a client. Zero means the default.
 type Lifetimes struct {
 	Code         time.Duration `json:"code,omitempty"`          // Default: 30s
 	AccessToken  time.Duration `json:"access_token,omitempty"`  // Default: 15m
@@ -168,13 +168,13 @@ func (c *Client) HasScope(name string) bool {
 	return slices.Contains(c.Scopes, name) || (name == ScopeOffline && c.HasGrant(GrantRefreshToken))
 }
 
-// HasGrant reports whether the client is allowed a grant. Who can get access tokens by the implicit grant can get ID
-// tokens by it too.
+// HasGrant reports whether the client is allowed a grant. The implicit grant, which gives access tokens, also allows ID
+// tokens.
 func (c *Client) HasGrant(name string) bool {
 	return slices.Contains(c.Grants, name) || (name == GrantIDToken && slices.Contains(c.Grants, GrantImplicit))
 }
 
-// StillAllowed returns those of the scopes that the client is still allowed. A scope that was taken from a client also
+// StillAllowed returns the scopes that the client is still allowed. A scope that was taken from a client also
 // disappears from its earlier tokens.
 func (c *Client) StillAllowed(scope []string) []string {
 	if !slices.ContainsFunc(scope, func(name string) bool { return !c.HasScope(name) }) {
@@ -183,7 +183,7 @@ func (c *Client) StillAllowed(scope []string) []string {
 	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.HasScope(name) })
 }
 
-// AsksConsent reports whether people are asked before the client gets something of theirs.
+// AsksConsent reports whether people are asked for consent before the client gets their data.
 func (c *Client) AsksConsent() bool { return c.Consent != "off" }
 
 // Admits reports whether a person of these groups can use the client.

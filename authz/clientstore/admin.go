@@ -20,15 +20,15 @@ import (
 )
 
 var (
-	// ErrExists says that the id is taken, by the configuration or by an earlier command.
-	ErrExists = errors.New("a client of this id exists already")
+	// ErrExists says that the id is taken, in the configuration or by a stored client.
+	ErrExists = errors.New("a client with this id already exists")
 	// ErrUnknown says that the client does not exist.
 	ErrUnknown = errors.New("no such client")
-	// ErrDeclared says that a client stands in the configuration, where it is changed and removed.
+	// ErrDeclared says that a client is in the configuration, where it is changed and removed.
 	ErrDeclared = errors.New("the client is in the configuration; change it there")
 )
 
-// secretBytes is the randomness of a generated client secret.
+// secretBytes is the number of random bytes in a generated client secret.
 const secretBytes = 32
 
 // Add stores a client. A confidential client without a secret or keys gets a secret, which is returned, and stored only
@@ -109,25 +109,26 @@ const (
 type Info struct {
 	client.Client
 
-	// Stored clients were added by command or have registered themselves; the others stand in the configuration.
+	// Stored clients were added by command or have registered themselves; the others are in the configuration or are
+	// described by a metadata document.
 	Stored bool `json:"stored"`
 	// Origin is its origin: one of the constants.
 	Origin    string    `json:"origin"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
 	// By is the id of the actor who added it. Empty: it was not added
 	By string `json:"-"`
-	// SecretsMark is another word after each change of the secrets. Empty: it has none that are stored.
+	// SecretsMark changes with each change of the secrets. Empty: none are stored.
 	SecretsMark string `json:"-"`
 	// OldSecrets counts the stored secrets but the newest.
 	OldSecrets int `json:"-"`
-	// Mark is another word after each change of a stored client.
+	// Mark changes with each change of a stored client.
 	Mark string `json:"-"`
 	// Logo is the stored picture. nil: none
 	Logo *web.Logo `json:"-"`
 }
 
-// List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
-// someone has consented.
+// List returns all clients in the order of their ids, with defaults filled in. It includes those with a metadata
+// document to which someone has consented.
 func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	var out []Info
 	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
@@ -178,8 +179,8 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	return out, nil
 }
 
-// Remove removes a client that was added by command and ends its tokens, codes and grants, so a later client of that id
-// inherits nothing. Errors: ErrUnknown, ErrDeclared, a failure of storage.
+// Remove removes a stored client and ends its tokens, codes and grants, so a later client with that id inherits
+// nothing. Errors: ErrUnknown, ErrDeclared, a failure of storage.
 func (r *Registry) Remove(ctx context.Context, id string, by audit.Actor) error {
 	if r.fixed[id] != nil {
 		return ErrDeclared

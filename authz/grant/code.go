@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// codeKept is the time that a code stays after its end, so a replay is detected.
+// codeKept is the time that a code is kept after its expiry, so a replay is detected.
 const codeKept = 24 * time.Hour
 
 // StoreCode stores a code that grantAuthorizationCode redeems. (RFC 6749 4.1.2)
@@ -70,9 +70,9 @@ type codeGrant struct {
 	challenge string // S256 of the code_verifier; empty: none was sent
 	resources []string
 	details   string // asked; empty: those of the code
-	mismatch  string // what is wrong about a codeMismatch
+	mismatch  string // the description of a codeMismatch
 
-	// What redeeming would give, made before the transaction.
+	// The result of redeeming, prepared before the transaction.
 	grantID string
 	grant   token.Grant
 	access  *token.Draft
@@ -115,7 +115,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*jsonr
 		return nil, oauth.InvalidGrant(st.Refused, codeTexts[v])
 	}
 	if v == codeUnknown || v == codeExpired || v == codeEnded {
-		return nil, refuseCode(v, "") // nothing to write down
+		return nil, refuseCode(v, "") // nothing to record
 	}
 	if v == codeGood {
 		if err := s.prepareCode(g, &rec, &st); err != nil {
@@ -186,8 +186,8 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 	return rec, st, codeGood, nil
 }
 
-// HasSession reports whether the session of a sign-in is live. After a sign-out the client would get tokens of a
-// session that has ended, and never hear of its end.
+// HasSession reports whether the session of a sign-in is live. Otherwise a client could get tokens after the sign-out
+// and never be notified of it.
 func (s *Grants) HasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
 	if si.SessionID == "" {
 		return true, nil
@@ -207,8 +207,8 @@ func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 	return consent.Covers(tx, rec.Subject, rec.ClientID, consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails})
 }
 
-// matches reports whether redirect_uri and code_verifier are those of the authorization request, and notes what is
-// wrong about them.
+// matches reports whether redirect_uri and code_verifier are those of the authorization request, and sets mismatch if
+// they are not.
 func (g *codeGrant) matches(rec *Code) bool {
 	sent, verifier := g.Form.Get("redirect_uri"), g.Form.Has("code_verifier")
 	g.mismatch = ""
@@ -294,7 +294,7 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 	return err
 }
 
-// prepareRefusal makes the event of a refused code. It is made always, since the refusal can happen inside the
+// prepareRefusal makes the event of a refused code. It is always made, since the code can still be refused inside the
 // transaction.
 func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
 	kind := EventCodeReplayed

@@ -19,8 +19,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Ledger issues, reads and ends the grants of persons and access tokens, and says by which subject a client knows a
-// person.
+// Ledger issues, reads and revokes the grants of persons and access tokens, and determines the subject by which a
+// client knows a person.
 type Ledger struct {
 	deps   Deps
 	issuer string
@@ -72,7 +72,7 @@ func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
 	return l, err
 }
 
-// update is Store.Update whose failures are 503: no one knows what was written.
+// update is Store.Update whose failures are 503: it is unknown what was written.
 func (l *Ledger) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(l.deps.Store.Update(ctx, fn))
 }
@@ -84,8 +84,8 @@ func (l *Ledger) view(ctx context.Context, fn func(storage.Tx) error) error {
 
 func (l *Ledger) now() time.Time { return l.deps.Now().UTC() }
 
-// ProviderCounts reports whether what a sign-in by a provider has given counts: people can sign in by it. "": it is not
-// known by which.
+// ProviderCounts reports whether a sign-in by a provider still counts, because people can sign in by it. "": the
+// provider is not known, and it does.
 func (l *Ledger) ProviderCounts(tx storage.Tx, provider string) (bool, error) {
 	if provider == "" {
 		return true, nil
@@ -98,7 +98,7 @@ type Standing struct {
 	Client  *client.Client // nil: no client was asked for
 	Subject authn.Subject  // zero: no person was asked for
 	Epochs  Epochs
-	// Refused is why the person may not use the client, if that is what is wrong.
+	// Refused is the reason why the person may not use the client. nil: they may, or it was not checked.
 	Refused error
 }
 

@@ -113,8 +113,8 @@ func TestCommands(t *testing.T) {
 		if resp, body := s.Do(r); resp.StatusCode != http.StatusOK {
 			t.Errorf("token of an added client = %d %s", resp.StatusCode, body)
 		}
-		s.Refused("exists already", "", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "x")
-		s.Refused("exists already", "", "client", "add", "reports", "--grants", "client_credentials", "--scopes", "x")
+		s.Refused("already exists", "", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "x")
+		s.Refused("already exists", "", "client", "add", "reports", "--grants", "client_credentials", "--scopes", "x")
 		s.Refused("is not known", "", "client", "add", "old", "--grants", "ciba", "--scopes", "x")
 		s.Refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x",
 			"--redirect-uris", "javascript:alert(1)")
