@@ -109,7 +109,7 @@ func (s *Service) showSignIn(q *webflow.Request) error {
 	return s.signInPage(x, http.StatusOK, in)
 }
 
-// continueAs returns where a browser that is signed in continues, or "": it has to sign in again.
+// continueAs returns the address at which a signed-in browser continues, or "" if it has to sign in again.
 func (s *Service) continueAs(x *signIn, other bool) (string, error) {
 	d := x.flow.Demand
 	if other && x.SignIn.Session.AuthTime.Before(x.flow.CreatedAt) {
@@ -135,7 +135,7 @@ func (s *Service) startSignIn(q *webflow.Request) error {
 	wanted := webflow.Allowed(q.Settings, q.URL.Query().Get("redirect"))
 	to := webflow.Landing(q.Settings, wanted)
 	d := authn.Demand{MaxAge: -1, Return: web.LocalPath(to)}
-	if d.Return == "" { // elsewhere, by way of this page
+	if d.Return == "" { // on another site, by way of this page
 		d.Return, d.Client.Targets = signInPath, webflow.TargetsOf(to)
 		if wanted != "" {
 			d.Return += "?" + url.Values{"redirect": {wanted}}.Encode()
@@ -150,7 +150,7 @@ func (s *Service) startSignIn(q *webflow.Request) error {
 	return q.LeaveTo(to)
 }
 
-// startOther begins a sign-in with another account than the one that is signed in. That one stays until it is done.
+// startOther begins a sign-in with another account. The current account stays signed in until that is done.
 func (s *Service) startOther(q *webflow.Request, d authn.Demand) error {
 	known, err := s.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
@@ -203,14 +203,14 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	return nil
 }
 
-// signInProblem writes the form again, with what was wrong.
+// signInProblem writes the form again, with the problem.
 func (s *Service) signInProblem(x *signIn, in web.SignIn, problem string) error {
 	in.Problem = problem
 	return s.signInPage(x, http.StatusUnprocessableEntity, in)
 }
 
-// afterPassword continues a sign-in with a right password, by way of the page that makes a passkey where the browser
-// says that it can do so without a question.
+// afterPassword continues a sign-in after a correct password. If the browser says that it can make a passkey without
+// asking, the page that does so comes first.
 func (s *Service) afterPassword(x *signIn, personID string) error {
 	if x.PostForm.Get("upgrade") == "yes" {
 		page, err := s.StepUp.Upgrade(x.Context(), x.id, personID)

@@ -24,7 +24,7 @@ import (
 
 const identitiesPath = webflow.SecurityPath + "/accounts"
 
-// IdentitiesSection is the part of the security page about the accounts elsewhere that sign the person in.
+// IdentitiesSection is the part of the security page about accounts at identity providers that sign the person in.
 func (s *Service) IdentitiesSection(tx storage.Tx, q *webflow.Request, _ *mfa.Standing) (*web.SecuritySection, error) {
 	list, err := person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
 	if err != nil || len(list) == 0 && len(s.deps.Federation.Connectable()) == 0 {
@@ -41,7 +41,7 @@ func (s *Service) IdentitiesSection(tx storage.Tx, q *webflow.Request, _ *mfa.St
 	return out, nil
 }
 
-// identityList are the accounts elsewhere that sign a person in.
+// identityList has the accounts at identity providers that sign a person in.
 type identityList []person.Identity
 
 func (l identityList) has(provider string) bool {
@@ -53,8 +53,8 @@ func (l identityList) allowsMore(u *settings.Units) bool {
 	return len(l) == 0 || u.Features.BindMultipleExternalAccountsWithOneCIMAccount
 }
 
-// visitIdentities admits a person who can connect and disconnect accounts. An account elsewhere is a way to sign in, so
-// it needs the level of setting up a method.
+// visitIdentities admits a person who can connect and disconnect accounts at identity providers. Such an account is a
+// way to sign in, so it needs the level of setting up a method.
 func (s *Service) visitIdentities(q *webflow.Request, admit guard) (a *webflow.Visit, list identityList, err error) {
 	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
@@ -161,8 +161,8 @@ func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 	return q.Redirect(doneURL(identitiesPath, "connected"))
 }
 
-// changeIdentities makes a change of the accounts elsewhere and records it, with the reason that change returns ("": no
-// event). person.ErrMismatch: by now the session is not allowed to.
+// changeIdentities makes a change of the accounts at identity providers and records it, with the reason that change
+// returns ("": no event). person.ErrMismatch: the session is no longer allowed to.
 func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type,
 	change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error),
 ) error {

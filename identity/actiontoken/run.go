@@ -110,7 +110,7 @@ func (s *Service) Process(ctx context.Context, token, partition string, by audit
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoToken
 	}
-	known, unknown := s.deps.Federation.Current(ctx)
+	known, registryErr := s.deps.Federation.Current(ctx)
 	ticket, err := secret.NewToken(s.deps.Random, secret.SignInTicket)
 	if err != nil {
 		return out, err
@@ -130,7 +130,7 @@ func (s *Service) Process(ctx context.Context, token, partition string, by audit
 			return err
 		}
 		run := &actionRun{
-			Service: s, tx: tx, rec: rec, owner: p, known: known, unknown: unknown, ticket: ticket, by: by, now: now,
+			Service: s, tx: tx, rec: rec, owner: p, known: known, registryErr: registryErr, ticket: ticket, by: by, now: now,
 			coupled: ev, activated: more[0],
 		}
 		if out, err = run.all(); err != nil {
@@ -154,16 +154,16 @@ func (s *Service) Process(ctx context.Context, token, partition string, by audit
 type actionRun struct {
 	*Service
 
-	tx        storage.Tx
-	rec       Record
-	owner     person.Record
-	known     *federation.Registry
-	unknown   error  // why the providers could not be read. Only actions that need a provider fail by it
-	ticket    string // of the sign-in that a LOGIN makes
-	by        audit.Actor
-	now       time.Time
-	coupled   []audit.Event // one for each action
-	activated audit.Event
+	tx          storage.Tx
+	rec         Record
+	owner       person.Record
+	known       *federation.Registry
+	registryErr error  // only actions that need a provider fail by it
+	ticket      string // of the sign-in that a LOGIN makes
+	by          audit.Actor
+	now         time.Time
+	coupled     []audit.Event // one for each action
+	activated   audit.Event
 }
 
 // record appends an event about the person.
@@ -266,8 +266,7 @@ func (r *actionRun) spare() error {
 	return nil
 }
 
-// level is the authentication level of the LOGIN. That of a link which the person made is never above the present
-// setting.
+// level is the authentication level of the LOGIN, which the Ceiling bounds.
 func (r *Record) level(f *settings.ActionToken) int {
 	if r.Ceiling > 0 {
 		return min(r.Ceiling, r.wanted(f))
@@ -275,7 +274,7 @@ func (r *Record) level(f *settings.ActionToken) int {
 	return r.wanted(f)
 }
 
-// wanted is level without a ceiling.
+// wanted is level without the Ceiling. That of a link which the person made is never above the current setting.
 func (r *Record) wanted(f *settings.ActionToken) int {
 	switch {
 	case r.Session != "":
@@ -303,8 +302,8 @@ func (r *actionRun) activate() (err error) {
 
 // couplePerson links an identity at a provider to the person.
 func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, result map[string]string) error {
-	if r.unknown != nil {
-		return r.unknown
+	if r.registryErr != nil {
+		return r.registryErr
 	}
 	p := r.known.Get(providerID)
 	if p == nil {

@@ -27,7 +27,7 @@ type exchange struct {
 	Flow   webflow.FlowRecord
 }
 
-// chooseURL is the sign-in page that offers every way to sign in.
+// chooseURL returns the address of the sign-in page that offers every way to sign in.
 func (x *exchange) chooseURL() string { return webflow.FlowURL(x.SignIn) + "&choose=1" }
 
 // Answer is the response of a provider in an exchange.
@@ -52,7 +52,7 @@ func (a *Answer) Done() string {
 	return "/sign-in/provider/done?" + url.Values{"flow": {a.Name}}.Encode()
 }
 
-// AnswerIn returns the verified answer that a request names, judged by what its sign-in demands.
+// AnswerIn returns the verified answer that a request names, checked against the demand of its sign-in.
 func (s *Service) AnswerIn(q *webflow.Request) (*Answer, error) {
 	a := &Answer{Name: q.URL.Query().Get("flow"), Settings: q.Settings}
 	key := a.key()
@@ -120,7 +120,7 @@ func (s *Service) openIdentity(a *Answer) error {
 	return nil
 }
 
-// settle is the one place that decides what counts of an identity, whenever the provider has told it.
+// settle is the one place that decides which details of an identity count, at a sign-in and later.
 func (p *Provider) settle(id *idp.Identity) {
 	p.settleEmail(id)
 	for _, name := range slices.Concat(own, p.Excluded) {
@@ -128,9 +128,9 @@ func (p *Provider) settle(id *idp.Identity) {
 	}
 }
 
-// settleEmail says of an identity whether its address is verified, as far as the provider can vouch for that, or the
-// operator does. An address among the details that is not verified is taken out and marked, and so is a telephone
-// number of which the provider says so: applications must not take it for the person's own.
+// settleEmail sets whether the address of an identity is verified: if the provider can vouch for it, or the operator
+// does. An unverified address among the details is removed, and marked as unverified. A telephone number is removed if
+// the provider says that it is unverified. Applications must not take either for the person's own.
 // (docs/decisions/providers.md#attributes-of-a-provider)
 func (p *Provider) settleEmail(id *idp.Identity) {
 	email, verified := person.VerifiedEmail(id)
@@ -150,14 +150,14 @@ func (p *Provider) settleEmail(id *idp.Identity) {
 	}
 }
 
-// vouchesFor reports whether the provider can say of an address that it is verified. Domains bound what it says.
+// vouchesFor reports whether the provider can vouch for an address: any, or one in its Domains.
 func (p *Provider) vouchesFor(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
 	return len(p.Domains) == 0 || slices.Contains(p.Domains, strings.ToLower(domain))
 }
 
 // checkFit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it
-// fits. Providers do not all do what they are told.
+// fits. Not every provider does what it is asked.
 func (a *Answer) checkFit() *authn.Refusal {
 	at, d, began := a.Identity.AuthTime, a.Flow.Demand, a.Rec.CreatedAt
 	const skew = providerSkew

@@ -23,7 +23,7 @@ func (s *Service) OnArrival(is func(*Answer) bool, take func(*webflow.Request, *
 	s.arrivals = append(s.arrivals, purpose{is, take})
 }
 
-// Registration is the way in which someone that a provider names for the first time gets an account.
+// Registration gives an account to people whose identity at a provider is new here.
 type Registration struct {
 	// Ask sets what a newcomer has to fill in first.
 	Ask func(a *Answer, n *Newcomer)
@@ -73,8 +73,8 @@ func (s *Service) showDone(q *webflow.Request) error {
 	}
 }
 
-// refuseRole answers an identity that does not sign in its person, who has a role in the admin console. key is of the
-// page, text for the application.
+// refuseRole answers an identity that may not sign in its person, because they have a role in the admin console. key is
+// the message of the page, text the reason for the application.
 func (s *Service) refuseRole(q *webflow.Request, a *Answer, err error, reason denial.Reason, key, text string) error {
 	s.refuseAnswer(q, a, reason, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+text)
@@ -109,7 +109,7 @@ func (s *Service) refuseLinked(q *webflow.Request, a *Answer, err error) error {
 // ask redirects to a form that the person has to fill in before an answer signs them in.
 //
 // Where the answer was not asked for, a sign-in at the provider begins instead. Such an answer can be forced upon a
-// browser: a person who typed their password then would give their account to the identity of a stranger.
+// browser: a person who typed their password then would link their account to the identity of a stranger.
 func (s *Service) ask(q *webflow.Request, a *Answer, form string) error {
 	switch {
 	case a.SignIn == "":

@@ -57,7 +57,7 @@ type FaultyStore struct {
 	Down, ReadOnly atomic.Bool
 }
 
-// View is Store.View of this store.
+// View calls Store.View unless the store is down.
 func (f *FaultyStore) View(ctx context.Context, fn func(storage.Tx) error) error {
 	if f.Down.Load() {
 		return storage.ErrUnavailable
@@ -65,7 +65,7 @@ func (f *FaultyStore) View(ctx context.Context, fn func(storage.Tx) error) error
 	return f.Store.View(ctx, fn)
 }
 
-// Update is Store.Update of this store.
+// Update calls Store.Update unless the store is down or read-only.
 func (f *FaultyStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if f.Down.Load() {
 		return storage.ErrUnavailable
@@ -104,7 +104,7 @@ type Harness struct {
 
 	Sweep func(context.Context) (int, error) // removes the records that have expired, as storage does every few minutes
 
-	shadow bool // it repeats the forms of a test, see hangUp
+	shadow bool // it repeats the forms of a test (willHangUp)
 }
 
 // New starts a service that ends with the test.
@@ -221,7 +221,7 @@ type Browser struct {
 	Cookies map[string]string
 	Address string
 	Header  http.Header // replaces the usual headers of a POST
-	// leaves is the Update of a POST before which the browser hangs up, from 1. 0: it stays.
+	// Leaves is the number, from 1, of the Update of a POST before which the browser hangs up. 0: it does not.
 	Leaves int64
 }
 
@@ -230,7 +230,8 @@ func (h *Harness) Browser() *Browser {
 	return &Browser{H: h, Cookies: map[string]string{}, Address: "203.0.113.7:4711"}
 }
 
-// AtOnce opens a link in so many new browsers and sends its form in all of them at once. It counts the statuses.
+// AtOnce opens a link in several new browsers and sends its form in all of them at once. It returns the number of
+// answers with each status.
 func (h *Harness) AtOnce(link string, browsers int) map[int]int {
 	statuses := make(chan int, browsers)
 	begin := make(chan struct{})
@@ -255,7 +256,7 @@ type Answer struct {
 
 // Do sends a request and keeps the cookies of the answer. It follows no redirect.
 func (b *Browser) Do(method, target, body string) *Answer {
-	target, _, _ = strings.Cut(target, "#") // which browsers keep to themselves
+	target, _, _ = strings.Cut(target, "#") // browsers do not send the fragment
 	r := httptest.NewRequest(method, Issuer+target, strings.NewReader(body))
 	r.RemoteAddr = b.Address
 	r.Header.Set("User-Agent", "test browser")
@@ -303,14 +304,14 @@ func (b *Browser) Get(target string) *Answer {
 		}
 		target = to
 	}
-	b.H.T.Fatalf("GET %s leads in circles", target)
+	b.H.T.Fatalf("GET %s redirects in a loop", target)
 	return nil
 }
 
-// CSRFField matches the field against forged forms.
+// CSRFField matches the field with the CSRF token.
 var CSRFField = regexp.MustCompile(`<input type="hidden" name="csrf" value="([^"]*)">`)
 
-// CSRF returns the value against forged forms of the form in a page.
+// CSRF returns the CSRF token of the form in a page.
 func (a *Answer) CSRF() string {
 	_, form, ok := strings.Cut(a.Body.String(), "<main") // not the sign-out above it
 	if !ok {
@@ -358,7 +359,7 @@ func (b *Browser) SignIn(username, password string) {
 // Session returns the value of the session cookie.
 func (b *Browser) Session() string { return b.Cookie("session") }
 
-// Cookie returns the value of a cookie by the end of its name.
+// Cookie returns the value of the cookie whose name ends with a kind.
 func (b *Browser) Cookie(kind string) string {
 	for name, v := range b.Cookies {
 		if strings.HasSuffix(name, "-"+kind) {
@@ -438,7 +439,7 @@ func (h *Harness) CheckInvariants() {
 			line += " " + k + "=" + strings.TrimSpace(strings.ReplaceAll(ToString(v), "\n", "\\n"))
 		}
 		if strings.Contains(line, DemoPassword) || strings.Contains(line, "ghss_") {
-			h.T.Errorf("log line tells a secret: %s", line)
+			h.T.Errorf("log line contains a secret: %s", line)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Kind is a kind of message to a person. Its words are the messages mail.<kind>.subject and mail.<kind>.text.
+// Kind is a kind of message to a person. Its texts are the messages mail.<kind>.subject and mail.<kind>.text.
 type Kind string
 
 // The kinds of notices.
@@ -89,14 +89,14 @@ type Notice struct {
 	At time.Time `cbor:"6,keyasint"`
 	// Data replaces {name} in the messages. It is stored sealed, and shown as text and never as markup.
 	Data map[string]string `cbor:"7,keyasint,omitempty"`
-	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account, or the address of a site that
-	// Gatehouse guards. Without it there is no button.
+	// Link is the target of the button mail.<kind>.action: a path of Gatehouse, such as /account, or the address of a
+	// protected site. Without it there is no button.
 	Link string `cbor:"8,keyasint,omitempty"`
-	// Until is the end of the subject of the notice. Zero: it does not say so.
+	// Until is the end of the subject of the notice, such as access to a site. Zero: the notice names no end.
 	Until time.Time `cbor:"9,keyasint,omitempty"`
-	// Sample says that an administrator sends it to see what it looks like: it says so first, and nothing has happened.
+	// Sample says that an administrator sends it as a preview. The message says so first, and nothing has happened.
 	Sample bool `cbor:"10,keyasint,omitempty"`
-	// Events are the events that an alert tells of, in place of {events} in its message.
+	// Events are the events that an alert reports, in place of {events} in its message.
 	Events []Happened `cbor:"11,keyasint,omitempty"`
 }
 
@@ -108,7 +108,7 @@ type Happened struct {
 	From string    `cbor:"4,keyasint"` // IP address
 }
 
-// line is the event in the words of a language.
+// line describes the event in a language.
 func (h Happened) line(words web.Words) string {
 	name := h.Name
 	if key := "console.kind." + h.Type; words.T(key) != key {

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Difference is something that the configuration says of a person and that is otherwise in the storage, where it stays.
+// Difference is a value of a person in the configuration that differs from the stored one, which stays.
 // (docs/decisions/operation.md#persons-of-the-caddyfile)
 type Difference struct {
 	Username string
@@ -34,7 +34,7 @@ const (
 )
 
 // compared returns the result of a comparison of a password with a stored hash, in a form that can be stored. Without
-// the key it says nothing about the password, and it is void once the hash or the password is another.
+// the key it reveals nothing about the password, and it is void once the hash or the password changes.
 func compared(key []byte, id, phc, password string, same bool) []byte {
 	return secret.MAC(key, id, phc, password, strconv.FormatBool(same))
 }
@@ -66,7 +66,7 @@ func (s *Service) Configure(ctx context.Context, persons []NewPerson) (list []Di
 }
 
 // addConfigured creates a person if the username is unknown. Only then is the password hashed. It returns the person's
-// id, empty if that cannot be told, and whether the person was there.
+// id, empty if that is unknown, and whether the person existed.
 func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, found bool, err error) {
 	placed, err := s.Place(n)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	return id, false, err
 }
 
-// createConfigured creates a person of the configuration, placed in its partition. It is known then that the passwords
-// are the same.
+// createConfigured creates a person of the configuration, placed in its partition. It also records that the passwords
+// match.
 func (s *Service) createConfigured(ctx context.Context, n, placed NewPerson) (id string, err error) {
 	typed, _ := normalPassword(n.Password.Reveal())
 	hashed := !n.Password.IsZero()
@@ -117,8 +117,8 @@ func (s *Service) createConfigured(ctx context.Context, n, placed NewPerson) (id
 	return d.ID, err
 }
 
-// compare gives an existing person the groups of the configuration, and returns the other differences. hashes is how
-// many slow hashes it can still compute.
+// compare gives an existing person the groups of the configuration, and returns the other differences. hashes is the
+// number of slow hashes that it can still compute.
 func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *int) (list []Difference, err error) {
 	var now Details
 	var stored PasswordRecord
@@ -141,8 +141,8 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 	if err != nil {
 		return nil, err
 	}
-	differs := func(option, reason, mend string) {
-		list = append(list, Difference{n.Username, option, "person " + n.Username + ": " + reason, mend})
+	differs := func(option, reason, fix string) {
+		list = append(list, Difference{n.Username, option, "person " + n.Username + ": " + reason, fix})
 	}
 	if err := s.followGroups(ctx, id, called, n.Groups, now.Groups, differs); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 		}
 	}
 	if !same {
-		differs("password", "has another password than the Caddyfile says, whose password counts only when the person is created",
+		differs("password", "has a different password from the one in the Caddyfile, which counts only when the person is created",
 			command("passwd")+" sets it, or remove the password from the Caddyfile")
 	}
 	name := now.Profile.Name
@@ -178,8 +178,8 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 }
 
 // samePassword reports whether the password of the configuration is the stored one, and returns the result in the form
-// of compared. It computes a hash only for what was not compared before. What cannot be compared now counts as the
-// same, without a result: a reload of a busy server must not fail.
+// of compared. It computes a hash only for passwords that were not compared before. One that cannot be compared now
+// counts as the same, without a result: a reload of a busy server must not fail.
 func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc string, before []byte,
 	hashes *int,
 ) (same bool, result []byte) {
@@ -214,7 +214,7 @@ func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc 
 
 // followGroups gives a person the groups that the configuration names. Where it names none, those of the storage stay.
 func (s *Service) followGroups(ctx context.Context, id, called string, want, now []string,
-	differs func(option, reason, mend string),
+	differs func(option, reason, fix string),
 ) error {
 	if len(want) == 0 {
 		if len(now) > 0 {
@@ -238,16 +238,16 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// noteConfigured remembers that the configuration has a person, so it can be told when it has not any more, and how the
-// passwords compare.
+// noteConfigured records that the configuration has a person, so their removal from it can be reported, and the result
+// of the comparison of passwords.
 func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) error {
 	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		return configured.Put(tx, id, configuredRecord{Compared: result}, time.Time{})
 	})
 }
 
-// noLongerConfigured returns the persons that the configuration had at the last start and has not now, once: from then
-// on they are like persons that were added by command.
+// noLongerConfigured returns the persons that the configuration had at the last start and no longer has. It returns
+// each once: from then on they are like persons that were added by command.
 func (s *Service) noLongerConfigured(ctx context.Context, present map[string]bool) (list []Difference, err error) {
 	var gone []string
 	var names map[string]string

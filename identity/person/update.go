@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Edit says who changes a person, and how far the change is believed.
+// Edit says who changes a person, and how far the change is trusted.
 type Edit struct {
 	By audit.Actor
 	// Password is a new password, which the policy must allow. PasswordHash was made by another system. Neither: the
@@ -22,22 +22,21 @@ type Edit struct {
 	PasswordHash string
 	// Names are those of the person, which Password must not repeat. nil: UpdatePerson reads them.
 	Names []string
-	// Verified says that the addresses and numbers that the change marks as verified are. Otherwise it verifies none.
+	// Verified says that the change may mark addresses and numbers as verified. Otherwise it verifies none.
 	Verified bool
 	// Confirmed is an address that By has entered, even if the person had it before.
 	Confirmed string
-	// Foreign says that another system tells of the person: what cannot be kept is left out, as in a NewPerson. LeftOut
-	// is what the caller has left out already.
+	// Foreign says that the data comes from another system: values that cannot be stored are left out, as in a NewPerson.
+	// LeftOut are those that the caller has left out already.
 	Foreign bool
 	LeftOut []LeftOut
-	// Complete refuses a change that takes away a detail which the settings require of new people.
+	// Complete refuses a change that removes a detail which the settings require of new people.
 	Complete bool
 }
 
-// UpdatePerson lets fn change the person of an id, in one transaction, and returns the person after the change. An
+// UpdatePerson lets fn change the person with an id, in one transaction, and returns the person after the change. An
 // error of fn undoes everything and is returned. Nothing is written if nothing changes. Sessions and tokens that the
-// change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, ErrSpared, *ValidationError,
-// secret.ErrBusy.
+// change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, ErrSpared, *ValidationError, secret.ErrBusy.
 func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details,
 	err error,
 ) {
@@ -198,7 +197,7 @@ func SameDetails(a, b *Details) bool {
 	return slices.Equal(a.Groups, b.Groups) && reflect.DeepEqual(a.Profile, b.Profile) && reflect.DeepEqual(a.Directory, b.Directory)
 }
 
-// changes names what differs.
+// changes returns the names of the parts that differ.
 func (u *updateTx) changes(was, rec *Record, old, prof *ProfileRecord) (out []string) {
 	for _, c := range []struct {
 		name    string
@@ -277,7 +276,7 @@ func (u *updateTx) record(rec *Record, kind audit.Type, reason string) error {
 	return u.s.deps.Events.Append(u.tx, e)
 }
 
-// tellOf tells the person what has changed.
+// tellOf notifies the person of the change.
 func (u *updateTx) tellOf(was, rec *Record, old, prof *ProfileRecord) error {
 	if was.State != rec.State && rec.State == Blocked {
 		if err := u.s.tellDone(u.tx, u.id, was, &old.Profile, personBlocked, u.now); err != nil {
@@ -287,8 +286,8 @@ func (u *updateTx) tellOf(was, rec *Record, old, prof *ProfileRecord) error {
 	return u.s.tellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
 }
 
-// KeepName lets no one change a username of the default partition: the configuration names a person by it, and anyone
-// who took the name would be that person. It is called before the service is used.
+// KeepName protects a username of the default partition from changes: the configuration names a person by it, and
+// anyone who took it would count as that person. It is called before the service is used.
 func (s *Service) KeepName(username string) {
 	if folded, err := Fold(username); err == nil {
 		s.kept = append(s.kept, folded)

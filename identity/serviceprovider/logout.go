@@ -29,13 +29,13 @@ import (
 
 const (
 	signOutPath  = "/sign-out" // where a browser ends up by default
-	farewellLife = time.Hour   // how long service providers can be told
+	farewellLife = time.Hour   // how long service providers can be notified
 	maxEnvelope  = 256 << 10   // bytes
 	maxVisited   = 100         // sessions that one LogoutRequest ends
 )
 
-// Leave returns where a browser whose session ends goes first: to a page that tells the service providers which are
-// told by the browser, and leads to ret. Empty: there are none.
+// Leave returns the page to which a browser goes first when its session ends. It notifies the service providers that
+// can be notified only by the browser, and leads to ret. Empty: there are none.
 func (s *Service) Leave(q *webflow.Request, ret string) (string, error) {
 	leave, err := s.leaving(q, nil)
 	if err != nil || leave == nil {
@@ -44,11 +44,11 @@ func (s *Service) Leave(q *webflow.Request, ret string) (string, error) {
 	return leave(ret)
 }
 
-// Ending is Leave for a session that a provider ends: it is called before the end, and returns Leave, since the way
-// back is known only after it. The page loads the frames of clients too. nil: there is no one to tell.
+// Ending is Leave for a session that a provider ends: it is called before the end, and returns a function, since ret is
+// known only after it. The page loads the frames of clients too. nil: there is no one to notify.
 func (s *Service) Ending(q *webflow.Request) (leave func(ret string) (string, error), err error) {
 	if q.SignIn == nil {
-		return nil, nil //nolint:nilnil // there is no one to tell
+		return nil, nil //nolint:nilnil // there is no one to notify
 	}
 	frames, err := s.deps.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Service) Ending(q *webflow.Request) (leave func(ret string) (string, er
 
 func (s *Service) leaving(q *webflow.Request, frames []string) (func(ret string) (string, error), error) {
 	if q.SignIn == nil {
-		return nil, nil //nolint:nilnil // there is no one to tell
+		return nil, nil //nolint:nilnil // there is no one to notify
 	}
 	list, err := s.byBrowser(q, q.SignIn.Session.PersonID, q.SignIn.ID, "")
 	if err != nil || len(list)+len(frames) == 0 {
@@ -76,7 +76,7 @@ func (s *Service) leaving(q *webflow.Request, frames []string) (func(ret string)
 	}, nil
 }
 
-// byBrowser are the visits of a session whose service providers are told by the browser: those that take no
+// byBrowser returns the visits of a session to service providers that are notified by the browser: they take no
 // LogoutRequest without it. except is the entity that knows already.
 func (s *Service) byBrowser(q *webflow.Request, personID, id, except string) (list []farewellStep, err error) {
 	var all []visitRecord
@@ -100,7 +100,7 @@ func (s *Service) byBrowser(q *webflow.Request, personID, id, except string) (li
 	return list, err
 }
 
-// begin stores what a browser tells service providers, and returns the page that does.
+// begin stores the notifications that a browser sends to service providers, and returns the page that sends them.
 func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error) {
 	name, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error)
 	return leaveURL(name), err
 }
 
-// leaveURL is the page that tells the service providers. more are further parameters and values.
+// leaveURL returns the address of the page that notifies the service providers. more are further parameters and values.
 func leaveURL(name string, more ...string) string {
 	q := url.Values{"flow": {name}}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -122,15 +122,15 @@ func leaveURL(name string, more ...string) string {
 	return leavePath + "?" + q.Encode()
 }
 
-// goes reports whether a request comes from the browser that tells them. The service providers know the name of this,
-// and must not read what another one is told.
-func (s *Service) goes(q *webflow.Request, rec farewellRecord) bool {
+// isMessenger reports whether a request comes from the browser that notifies the service providers. They know the name
+// of the record, and must not read the message to another one.
+func (s *Service) isMessenger(q *webflow.Request, rec farewellRecord) bool {
 	token := s.deps.Jar.Get(q.Request, session.CookieSession)
 	return s.deps.Jar.SameBrowser(q.Request, rec.Browser) || token != "" && slices.Contains(rec.Sessions, secret.Hash(token))
 }
 
-// showLeave serves GET /sso/leave?flow=…: the page that tells every service provider in a frame. With to=<number> it
-// tells one of them, in a frame or in a tab; with end=1 it says who has not confirmed, and leads on.
+// showLeave serves GET /sso/leave?flow=…: the page that notifies every service provider in a frame. With to=<number> it
+// notifies one of them, in a frame or in a tab; with end=1 it lists those that have not confirmed, and leads on.
 func (s *Service) showLeave(q *webflow.Request) error {
 	params := q.URL.Query()
 	name, to, end := params.Get("flow"), -1, params.Has("end")
@@ -156,7 +156,7 @@ func (s *Service) showLeave(q *webflow.Request) error {
 		if found = rec.ExpiresAt.After(now); !found {
 			return nil
 		}
-		if stranger = !s.goes(q, rec); stranger {
+		if stranger = !s.isMessenger(q, rec); stranger {
 			if rec.begun() {
 				return nil
 			}
@@ -177,7 +177,7 @@ func (s *Service) showLeave(q *webflow.Request) error {
 	case !found, stranger && rec.begun():
 		return q.Redirect(signOutPath)
 	case stranger, end && (rec.Asker != "" || rec.done()):
-		return s.arrive(q, rec) // a stranger is led to the one that asked, which is told that the others were not
+		return s.arrive(q, rec) // a stranger goes to the service provider that asked, which learns that the logout is partial
 	case end:
 		return s.remaining(q, name, rec)
 	case to >= 0 && to < len(rec.Steps):
@@ -189,7 +189,7 @@ func (s *Service) showLeave(q *webflow.Request) error {
 	return nil
 }
 
-// apps are the service providers that have not confirmed, with the address that tells each.
+// apps returns the service providers that have not confirmed, each with the address that notifies it.
 func (s *Service) apps(q *webflow.Request, name string, rec farewellRecord) (list []web.SigningOutApp) {
 	for i, step := range rec.Steps {
 		if m := s.visited(q, step.Visit); m != nil && !step.Done {
@@ -199,7 +199,7 @@ func (s *Service) apps(q *webflow.Request, name string, rec farewellRecord) (lis
 	return list
 }
 
-// visited is the service provider of a visit. nil: there is no such one any more.
+// visited returns the service provider of a visit. nil: it no longer exists.
 func (s *Service) visited(q *webflow.Request, v visitRecord) *member {
 	m := s.byID(q.Settings, v.Provider)
 	if m == nil || m.source.Known() == nil || m.source.Known().EntityID != v.Entity {
@@ -208,7 +208,7 @@ func (s *Service) visited(q *webflow.Request, v visitRecord) *member {
 	return m
 }
 
-// remaining says which service providers have not confirmed, with a link to tell each once more.
+// remaining shows the service providers that have not confirmed, with a link to notify each again.
 func (s *Service) remaining(q *webflow.Request, name string, rec farewellRecord) error {
 	view := web.SignedOut{Apps: s.apps(q, name, rec)}
 	if rec.Return != signOutPath {
@@ -327,7 +327,7 @@ func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member,
 	want := samlidp.LogoutWant{
 		Destination: s.deps.Issuer + logoutPath, Now: s.now,
 		Once: func(_ context.Context, key string, until time.Time) error {
-			out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // with what the request asks for, or not at all
+			out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // together with the end of the sessions, or not at all
 			return nil
 		},
 	}
@@ -374,7 +374,7 @@ func (s *Service) refuseLogout(q *webflow.Request, m *member, meta *samlidp.Meta
 }
 
 // confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already. The
-// page says so, in a frame that no one sees or in a tab, whatever the answer says and even if it cannot be believed.
+// page says so, in a hidden frame or in a tab, whatever the answer says and even if it is not genuine.
 func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 	name, number, _ := strings.Cut(in.Relay, ".")
 	i, err := strconv.Atoi(number)
@@ -425,28 +425,28 @@ func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 	return s.afterAnswer(q, name, rec)
 }
 
-// afterAnswer is the page after an answer. Only the browser that tells them learns who is left.
+// afterAnswer shows the page after an answer. Only the browser that sends the notifications sees which are left.
 func (s *Service) afterAnswer(q *webflow.Request, name string, rec farewellRecord) error {
-	if rec.Asker != "" || !s.goes(q, rec) {
+	if rec.Asker != "" || !s.isMessenger(q, rec) {
 		rec = farewellRecord{Return: signOutPath}
 	}
 	return s.remaining(q, name, rec)
 }
 
-// noRequest is Once where a LogoutResponse is expected, which is not marked: its request is forgotten.
+// noRequest is Once where a LogoutResponse is expected: Once is called for a LogoutRequest only.
 func noRequest(context.Context, string, time.Time) error {
 	return &idp.Invalid{Reason: "the message is a LogoutRequest"}
 }
 
-// ending is a session that a LogoutRequest names, with the service providers that its browser takes the news to.
+// ending is a session that a LogoutRequest names, with the service providers that its browser notifies.
 type ending struct {
 	person, session string
 	others          []farewellStep
-	frames          []string // of the clients that the browser takes it to
+	frames          []string // of the clients that the browser notifies
 }
 
-// endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the
-// other service providers that the browser takes the news to.
+// endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
+// service providers that the browser notifies.
 func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *verifiedLogout) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
 	var list []ending
@@ -518,7 +518,7 @@ func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, 
 	if err != nil || !found {
 		return "", err
 	}
-	if err := forgetVisit(tx, visit, f.session, v); err != nil { // it is not told what it has asked for
+	if err := forgetVisit(tx, visit, f.session, v); err != nil { // it asked for this, and is not notified
 		return "", err
 	}
 	if err := s.deps.Person.Watcher().TokensEnded(tx, f.person, f.session); err != nil {
@@ -575,7 +575,7 @@ func (s *Service) handleSOAP(q *webflow.Request) error {
 		return err
 	}
 	detail := ""
-	if len(rec.Steps) > 0 { // without the browser they cannot be told
+	if len(rec.Steps) > 0 { // they cannot be notified without the browser
 		detail = samlidp.PartialLogout
 	}
 	return s.answerSOAP(q, w, msg.ID, samlidp.Success, detail)

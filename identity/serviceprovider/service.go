@@ -54,7 +54,7 @@ type Deps struct {
 	Once func(tx storage.Tx, key string, until time.Time) error
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts what a sender begins; false: too many.
+	// Admit counts the requests of a sender; false: too many.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
@@ -72,7 +72,7 @@ type Service struct {
 	fixed   []*member
 	logouts *outbox.Lanes[logoutRecord]
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen *settings.Units
 	all  []*member // fixed, and those of seen
 }
@@ -97,11 +97,11 @@ func New(cfg Config, d Deps) (*Service, error) {
 
 func (s *Service) now() time.Time { return s.deps.Now().UTC() }
 
-// entityID is our name among service providers, and where our metadata are.
+// entityID returns our entity ID, which is also the address of our metadata.
 func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
 
-// KeyFaults returns an error that names the unusable key pairs among those that sign, or nil. none reports that not one
-// is left: people cannot sign in at any service provider then.
+// KeyFaults returns an error that names the unusable key pairs among those that sign, or nil. none: all are unusable,
+// so people cannot sign in at any service provider.
 func (s *Service) KeyFaults(ctx context.Context) (faults error, none bool) {
 	keys, faults := s.usableKeys(ctx)
 	return faults, len(keys) == 0
@@ -116,9 +116,9 @@ func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
 	return out, nil
 }
 
-// usableKeys returns the key pairs that sign, the first one first, and what is wrong with those that it left out.
+// usableKeys returns the key pairs that sign, the first one first, and an error about those that it left out.
 func (s *Service) usableKeys(ctx context.Context) ([]*idp.Key, error) {
-	var out, next []*idp.Key // those of next are published, and the first one signs
+	var out, next []*idp.Key // the first one of out signs; next, which comes last, is only published
 	var faults error
 	for _, name := range s.sign {
 		key, err := s.deps.KeyPair(ctx, name)
@@ -140,7 +140,7 @@ func (s *Service) usableKeys(ctx context.Context) ([]*idp.Key, error) {
 	return append(out, next...), faults
 }
 
-// writer returns what writes our messages now.
+// writer returns a writer of our messages, with the key that signs now.
 func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
 	keys, err := s.keys(ctx)
 	if err != nil {
@@ -149,13 +149,13 @@ func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
 	return &samlidp.Writer{EntityID: s.entityID(), Random: s.deps.Random, Now: s.now, Key: keys[0]}, nil
 }
 
-// send sends a browser where a service provider wants it. away says that it redirects from there to other origins, as
-// after a logout message; browsers apply the form-action of our page to that.
+// send sends a browser to a service provider. away says that it is redirected from there to other origins, as after a
+// logout message; browsers apply the form-action of our page to those redirects too.
 func (s *Service) send(q *webflow.Request, m *member, next *idp.Next, away bool) {
 	s.sendBy(q, m, next, web.FormPost{Away: away})
 }
 
-// sendFramed is send for a logout message, which one of our pages can have in a frame.
+// sendFramed is send for a logout message that one of our pages can load in a frame.
 func (s *Service) sendFramed(q *webflow.Request, m *member, next *idp.Next) {
 	s.sendBy(q, m, next, web.FormPost{Away: true, Framed: true})
 }

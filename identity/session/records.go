@@ -50,19 +50,20 @@ type Record struct {
 	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
 	// Held says that there is a ProviderRecord.
 	Held bool `cbor:"17,keyasint,omitempty"`
-	// Unproven says that the provider did not say when the person signed in there. AuthTime is when they came back.
+	// Unproven says that the provider did not give the time of the sign-in. AuthTime is then the time of their return.
 	Unproven bool `cbor:"18,keyasint,omitempty"`
 	// Address and Agent say where the session was last used on the pages of this service: IP address and User-Agent.
 	Address string `cbor:"19,keyasint,omitempty"`
 	Agent   string `cbor:"20,keyasint,omitempty"`
-	// Base is the strength of the sign-in itself, if something has raised it. Raised is what has, each method once.
+	// Base is the strength of the sign-in before it was raised. nil: it was not. Raised are the methods that raised it,
+	// each once.
 	Base   *BaseRecord    `cbor:"21,keyasint,omitempty"`
 	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
 	// Passkey is the id of the passkey of the sign-in. Empty: none, or the id was not recorded
 	Passkey string `cbor:"23,keyasint,omitempty"`
 	// Again says that the person had signed in before.
 	Again bool `cbor:"24,keyasint,omitempty"`
-	// Seeing names the person at whose account an administrator looks. nil: their own
+	// Seeing names the person whose account an administrator is viewing. nil: no one
 	Seeing *SeeingRecord `cbor:"25,keyasint,omitempty"`
 	// RaisedFor is the hash of the Return for which a second factor was used, until the person was asked whether they
 	// trust the browser.
@@ -71,25 +72,25 @@ type Record struct {
 	Trusted string `cbor:"27,keyasint,omitempty"`
 	// TrustSalt is the salt that turned the browser's former secret into the present one. nil: it was not changed
 	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
-	// Vouched says that the person has shown nothing that counts for someone with a role in the admin console: an API
-	// client has opened the session, or a login method that signs in no one with a role.
+	// Vouched says that the sign-in does not count for someone with a role in the admin console: an API client has opened
+	// the session, or a login method that people with a role cannot use.
 	Vouched bool `cbor:"29,keyasint,omitempty"`
 	// DeviceKey is the public key of the device that the session is bound to. (package dbsc) Empty: none
 	DeviceKey []byte `cbor:"30,keyasint,omitempty"`
 }
 
-// SeeingRecord names the person at whose account the one of a session looks, and until when. The session stays that of
-// its own person: nothing else of it changes.
+// SeeingRecord names the person whose account the administrator of a session is viewing, and the end of that. Nothing
+// else of the session changes: it stays the administrator's.
 type SeeingRecord struct {
 	Person string    `cbor:"1,keyasint"` // id
 	Ends   time.Time `cbor:"2,keyasint"`
 }
 
-// listRecord is the sessions of a person.
+// listRecord lists the sessions of a person.
 type listRecord struct {
 	Sessions []string  `cbor:"1,keyasint,omitempty"`
 	Ends     time.Time `cbor:"2,keyasint"` // when the last of them can be collected, and the list with it
-	// Known is the known data of each session, in their order.
+	// Known is the known data of each session, in the order of Sessions.
 	Known []knownRecord `cbor:"3,keyasint,omitempty"`
 }
 
@@ -143,12 +144,12 @@ type raisedRecord struct {
 	At time.Time `cbor:"4,keyasint,omitempty"`
 }
 
-// ProviderRecord is the data that the provider of a session needs later. It is a record of its own because sessions are
+// ProviderRecord is the data that the provider of a session needs later. It is a separate record because sessions are
 // read more often.
 type ProviderRecord struct {
 	Provider string   `cbor:"1,keyasint"`
 	Identity string   `cbor:"2,keyasint"`           // key in identities
-	Names    []string `cbor:"3,keyasint,omitempty"` // hashes of what the provider calls the session
+	Names    []string `cbor:"3,keyasint,omitempty"` // hashes of the provider's names for the session
 	Sealed   []byte   `cbor:"4,keyasint,omitempty"`
 	// Refreshed counts how often Sealed was replaced, so a late answer does not undo a later one.
 	Refreshed int64 `cbor:"5,keyasint,omitempty"`

@@ -25,8 +25,8 @@ type Config struct {
 	Idle     time.Duration // without use. Default: 1 hour
 	Absolute time.Duration // in all. Default: 12 hours
 	Remember time.Duration // in all, for a person who stays signed in, used or not. Default: 30 days. Negative: not offered
-	// PerPerson is the maximum number of sessions of a person, and of browsers that are recognised. The one that was
-	// used longest ago makes room. Default: 50
+	// PerPerson is the maximum number of sessions of a person, and of browsers that are recognised. The least recently
+	// used one makes room. Default: 50
 	PerPerson int
 	// DeviceBound says that new sessions are bound to the device of the browser where it can. (package dbsc)
 	DeviceBound bool
@@ -44,7 +44,7 @@ type Deps struct {
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
-	// Devices checks what browsers prove of the devices that their sessions are bound to.
+	// Devices checks the proofs of browsers for sessions that are bound to a device.
 	Devices *dbsc.Guard
 	Log     *zap.Logger
 	Now     func() time.Time
@@ -59,7 +59,7 @@ type Service struct {
 	signsIn     func(tx storage.Tx, provider string) (bool, error)
 	forgetHooks []func(tx storage.Tx, session string) error
 	factorHooks []func(tx storage.Tx, person string) error
-	noted       func(dbsc.Outcome) // nil: no one counts
+	noted       func(dbsc.Outcome) // nil: outcomes are not counted
 }
 
 // WithDefaults returns the configuration with the defaults in place of what is 0.

@@ -19,15 +19,15 @@ import (
 const (
 	// maxUnit is the size in bytes of a unit as it is stored: a record holds 512 KiB, sealed secrets included.
 	maxUnit = 384 << 10
-	// maxTries is the number of tries of a change when another one was faster.
+	// maxTries is the number of times that a change is tried when other nodes make changes at the same time.
 	maxTries = 10
 )
 
 // edit is a change of the units.
 type edit struct {
 	by audit.Actor
-	// client is the API client that makes the edit. If it belongs to an organisation, the edit is of that alone. Empty:
-	// no API client
+	// client is the API client that makes the edit. If it belongs to an organisation, it can edit only that. Empty: no API
+	// client
 	client string
 	// match reports whether the state is the one that the caller has read. nil matches any state.
 	match func(*state) bool
@@ -35,18 +35,18 @@ type edit struct {
 	apply func(u *Units) error
 	// pairs are key pairs that are stored before the units. nil: none
 	pairs *keystore.Change
-	// sent is the JSON that the caller gave, by the names of the units. The switches in it are set from now on, also to
-	// the value that they have.
+	// sent is the JSON that the caller gave, by the names of the units. The switches in it count as set from now on, even
+	// to the value that they already have.
 	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
-	// unset are members that have their defaults afterwards: the switches among them are not set any more.
+	// unset are members that go back to their defaults: the switches among them no longer count as set.
 	unset []string
-	// chosen are the switches that are set afterwards. nil: those that were, and what the edit sets
+	// chosen are the switches that count as set afterwards. nil: the current ones and those of the edit
 	chosen chosen
 	// report receives the changes. It may be nil.
 	report *[]Change
-	// dry writes nothing.
+	// dry says that nothing is written.
 	dry bool
 }
 
@@ -107,7 +107,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 		return sent, err
 	}
 	settleTwins(from, to)
-	if err := to.refuseEmptyLists(); err != nil { // before they cannot be told from lists that are absent
+	if err := to.refuseEmptyLists(); err != nil { // complete makes them equal to absent lists
 		return sent, err
 	}
 	to.complete()
@@ -127,7 +127,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 	return sent, nil
 }
 
-// write stores what differs.
+// write stores the units that differ, with the event of the change.
 func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*state, error) {
 	changed := changes(st.units, next)
 	if e.report != nil {
@@ -260,7 +260,7 @@ func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRe
 	return n, nil
 }
 
-// writeVersion makes a new version, so caches are read again. by has what it differs by, besides the number.
+// writeVersion stores a new version, which invalidates caches. by has its nonce and the number to add to Quiet.
 func writeVersion(tx storage.Tx, by versionRecord) (uint64, error) {
 	v, err := version(tx)
 	if err != nil {
@@ -270,15 +270,14 @@ func writeVersion(tx storage.Tx, by versionRecord) (uint64, error) {
 	return v.Version, versions.Put(tx, versionKey, v, time.Time{})
 }
 
-// nonce returns what distinguishes a version from another one with the same number.
+// nonce returns random bytes that distinguish a version from another one with the same number.
 func (s *Service) nonce() ([]byte, error) {
 	b := make([]byte, 16)
 	_, err := io.ReadFull(s.random, b)
 	return b, err
 }
 
-// records returns the units as they are stored that have changed, or have a switch that is set and was not, or the
-// other way around.
+// records returns the units, in their stored form, that have changed or have a switch that is now set or no longer set.
 func (s *Service) records(changed []Change, before, set chosen, u *Units) (map[string]unitRecord, error) {
 	out := map[string]unitRecord{}
 	for _, un := range table {
@@ -320,7 +319,7 @@ func pathsOf(changed []Change) (paths []string) {
 	return paths
 }
 
-// listed is as many of the changed members as an event has room for, without their values.
+// listed returns the paths of the changed members, as many as an event has room for.
 func listed(paths []string) string {
 	const room = 480
 	var b strings.Builder
