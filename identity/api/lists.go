@@ -71,7 +71,7 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 	case errors.Is(err, person.ErrNoGroup):
 		return badQuery("group: there is no such group")
 	case errors.Is(err, personindex.ErrCursor):
-		return badQuery("after must be next of the page before, with the same parameters")
+		return badQuery("after must be the value of next in the previous page, with the same parameters")
 	case err != nil || table:
 		return err
 	}

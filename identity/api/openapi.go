@@ -30,14 +30,14 @@ type credentialsDescribed struct {
 // Operations describes the routes for the OpenAPI document: a row for each operation. A test compares them with
 // routes.go.
 func Operations() []openapi.Operation {
-	about := openapi.Param{Name: contextHeader, Text: "What the client says about its flow: key1=value1;key2=value2"}
+	about := openapi.Param{Name: contextHeader, Text: "Data of the client about its flow: key1=value1;key2=value2"}
 	return []openapi.Operation{
 		{
 			Method: http.MethodPost, Path: "/api/credentials/validate", ID: "validateCredentials", Tag: credentialsAPI,
-			Summary: "Tells who a username and an encrypted password belong to",
+			Summary: "Returns the person with a username and an encrypted password",
 			Header: []openapi.Param{
 				about,
-				{Name: jsonapi.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"},
+				{Name: jsonapi.PartitionHeader, Text: "The partition of the username; required while persons are kept in partitions"},
 			},
 			Body: credentialsDescribed{},
 			Answers: []openapi.Answer{
@@ -48,13 +48,13 @@ func Operations() []openapi.Operation {
 					Text:   "3013 invalid credentials, 1009 blocked, 1068 too many tries; no code: no or wrong credentials of the API client",
 				},
 				{Status: http.StatusForbidden, Text: "1039 inactive, 3003 attributes missing; no code: the API client may not use this API"},
-				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusTooManyRequests, Text: "Too many requests of the API client at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
 			},
 		},
 		{
 			Method: http.MethodPost, Path: "/api/credentials/token", ID: "processActionToken", Tag: credentialsAPI,
-			Summary: "Does what an action token says, and uses it up",
+			Summary: "Carries out the actions of an action token, and uses it up",
 			Body:    tokenDescribed{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: actiontoken.ActionsDone{}},
@@ -62,7 +62,7 @@ func Operations() []openapi.Operation {
 					Status: http.StatusBadRequest,
 					Text:   "3001 parameter, 3011 no such token, 3012 an action failed, 1009 blocked, 1052 coupled with another, 1056 no such provider, 1063 wrong state",
 				},
-				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusTooManyRequests, Text: "Too many requests of the API client at once"},
 				{
 					Status: http.StatusServiceUnavailable,
 					Text:   "1001 not available, 1028 login, 1054 coupling, 1060 app to web disabled; no code: try again later",
@@ -71,13 +71,13 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/credentials/tokens/validate", ID: "validateActionToken", Tag: credentialsAPI,
-			Summary: "Tells whether an action token is good",
+			Summary: "Checks whether an action token is valid",
 			Header:  []openapi.Param{about}, Body: tokenDescribed{}, Deprecated: true,
 			Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusBadRequest, Text: "3001 parameter, 1028 login, 1054 coupling, 1060 app to web disabled"},
 				{Status: http.StatusUnauthorized, Text: "3011 invalid token; no code: no or wrong credentials of the API client"},
-				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusTooManyRequests, Text: "Too many requests of the API client at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
 			},
 		},
@@ -85,17 +85,17 @@ func Operations() []openapi.Operation {
 			Method: http.MethodGet, Path: "/api/persons", ID: "listPersons", Tag: personsAPI,
 			Summary: "Lists persons, or searches for some, page by page",
 			Query: []openapi.Param{
-				{Name: "text", Text: "Begins a username, an e-mail address or an id, or its words begin words of the name"},
+				{Name: "text", Text: "The beginning of a username, an e-mail address or an id, or the beginnings of words of the name"},
 				{Name: "group", Text: "Only members of this group: its name or id"},
 				{Name: "state", Text: "ACTIVE, INACTIVE, BLOCKED or REMOVED. Default: all but REMOVED"},
-				{Name: "seen_since", Text: "Only those whose last sign-in was at this time or later: RFC 3339, or milliseconds since 1970"},
-				{Name: "seen_before", Text: "Only those whose last sign-in was before this time"},
-				{Name: "order", Text: "recent: by the last sign-in, the latest first, without those who never came"},
+				{Name: "seen_since", Text: "Only persons whose last sign-in was at this time or later: RFC 3339, or milliseconds since 1970"},
+				{Name: "seen_before", Text: "Only persons whose last sign-in was before this time"},
+				{Name: "order", Text: "recent: by the last sign-in, the latest first, without persons who have never signed in"},
 				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
-				{Name: "after", Text: "next of the page before"},
+				{Name: "after", Text: "The value of next in the previous page"},
 				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
 			},
-			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
+			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "The partition of the persons; required while persons are kept in partitions"}},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: personsAnswer{}},
 				{Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"},
@@ -121,7 +121,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI,
-			Summary: "Makes a code for a person that someone delivers, in place of the one before",
+			Summary: "Makes a code for a person, which someone delivers, and which replaces the previous one",
 			Body:    codeRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: challenge.DeliveredCode{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -133,7 +133,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI,
 			Summary: "Invites someone: makes the person and sends a link",
-			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
+			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "The partition of the new username"}},
 			Body:    invitation.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: invitation.Invitation{}},
 				{Status: http.StatusForbidden, Text: "One of the groups gives a role in the admin console"},
@@ -142,7 +142,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI,
-			Summary: "Sends an invited person a new link in place of the one before",
+			Summary: "Sends an invited person a new link, which replaces the previous one",
 			Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: invitation.Invitation{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -153,7 +153,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/invitation", ID: "withdrawInvitation", Tag: personsAPI,
-			Summary: "Withdraws an invitation: removes the person, who has not come yet",
+			Summary: "Withdraws an invitation: removes the person, who has not accepted it yet",
 			Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -174,7 +174,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI,
-			Summary: "Takes the code that was sent: the number is verified then",
+			Summary: "Verifies the number by the code that was sent",
 			Body:    verifyRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -184,10 +184,10 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login", ID: "lookAtMobileLogin", Tag: personsAPI,
-			Summary: "Returns what an app shows the person before they approve a code that it has scanned",
+			Summary: "Returns the details that an app shows before the person approves a code that it has scanned",
 			Body:    scannedRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: qrlogin.Waiting{}},
-				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or not any more"},
+				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or no longer does"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, or the code is no longer waiting"},
@@ -198,7 +198,7 @@ func Operations() []openapi.Operation {
 			Summary: "Approves or denies a code for a person who uses an app: the browser that shows it is signed in",
 			Body:    phoneAnswer{}, Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
-				{Status: http.StatusBadRequest, Text: "The number is another one, the token belongs to no code, or step_up_type is missing"},
+				{Status: http.StatusBadRequest, Text: "The number is wrong, the token belongs to no code, or step_up_type is missing"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, the code is no longer waiting, or the person is blocked"},
@@ -208,10 +208,10 @@ func Operations() []openapi.Operation {
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI,
 			Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{
-				{Name: "actor", Text: "Id of who caused them; not required when userId is given"},
+				{Name: "actor", Text: "Id of the actor that caused them; not required when userId is given"},
 				{Name: "userId", Text: "Id of the person they happened to; not required when actor is given"},
 				{Name: "limit", Text: "How many events, 1 to 1000", Required: true},
-				{Name: "offset", Text: "How many to pass over, at least 0", Required: true},
+				{Name: "offset", Text: "How many to skip, at least 0", Required: true},
 				{Name: "since", Text: "Only events from this time on: RFC 3339, or milliseconds since 1970"},
 				{Name: "until", Text: "Only events before this time"},
 			},
@@ -223,22 +223,22 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/identity-card", ID: "reportIdentityCard", Tag: assuranceAPI,
-			Summary: "Says that an identity card of a person was validated or refused, in place of what was said before",
+			Summary: "Records that an identity card of a person was validated or refused; replaces the earlier report of the API client",
 			Body:    assurance.Report{}, Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: assurance.Status{}},
 				{Status: http.StatusBadRequest},
 				{Status: http.StatusNotFound},
-				{Status: http.StatusConflict, Text: "Sixteen parties have said who the person is"},
+				{Status: http.StatusConflict, Text: "Sixteen parties have confirmed the identity of the person"},
 			},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/persons/{id}/assurance", ID: "readAssurance", Tag: assuranceAPI,
-			Summary: "Tells how well the identity of a person is assured, and by what",
+			Summary: "Returns how well the identity of a person is assured, and the evidence",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: assurance.Status{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/assurance", ID: "withdrawAssurance", Tag: assuranceAPI,
-			Summary: "Takes back all that shows who a person is",
+			Summary: "Withdraws all evidence of the identity of a person",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
@@ -246,7 +246,7 @@ func Operations() []openapi.Operation {
 			Summary: "Lists the live sessions of a person, page by page",
 			Query: []openapi.Param{
 				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
-				{Name: "after", Text: "next of the page before"},
+				{Name: "after", Text: "The value of next in the previous page"},
 			},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: sessionsAnswer{}},
@@ -261,12 +261,12 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodGet, Path: "/api/persons/{id}/trusted-browsers", ID: "listTrustedBrowsers", Tag: sessionsAPI,
-			Summary: "Lists the browsers that count for the second factor of a person",
+			Summary: "Lists the trusted browsers of a person, which count for the second factor",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: trustedAnswer{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers", ID: "endTrustInBrowsers", Tag: sessionsAPI,
-			Summary: "Ends the trust in all browsers of a person. Sessions go on",
+			Summary: "Ends the trust in all browsers of a person. Sessions continue",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
@@ -285,12 +285,12 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodGet, Path: "/api/storage/{id}", ID: "listValues", Tag: storageAPI,
-			Summary: "Reads all that the API client keeps for a person",
+			Summary: "Reads all values that the API client keeps for a person",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: valuesAnswer{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/storage/{id}", ID: "clearValues", Tag: storageAPI,
-			Summary: "Removes all that the API client keeps for a person",
+			Summary: "Removes all values that the API client keeps for a person",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
@@ -300,13 +300,13 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPut, Path: "/api/storage/{id}/{key}", ID: "storeValue", Tag: storageAPI,
-			Summary: "Keeps a JSON value of at most 16 KiB for a person, in place of the one before",
+			Summary: "Stores a JSON value of at most 16 KiB for a person, which replaces the previous one",
 			Body:    map[string]any{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
-				{Status: http.StatusBadRequest, Text: "No JSON, too long, or a key with other characters"},
+				{Status: http.StatusBadRequest, Text: "Not JSON, too long, or a key with other characters than allowed"},
 				{Status: http.StatusNotFound},
-				{Status: http.StatusConflict, Text: "64 values or 64 KiB are kept already"},
+				{Status: http.StatusConflict, Text: "64 values or 64 KiB are already stored"},
 				{Status: http.StatusPreconditionFailed, Text: "The value has changed"},
 			},
 		},
@@ -319,12 +319,12 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/v1/statistics", ID: "listMeasures", Tag: statisticsAPI, Summary: "Lists what is counted",
+			Method: http.MethodGet, Path: "/api/v1/statistics", ID: "listMeasures", Tag: statisticsAPI, Summary: "Lists the measures",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: measuresAnswer{}}},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/v1/statistics/{measure}", ID: "readStatistics", Tag: statisticsAPI,
-			Summary: "Tells how often something happened, per minute, hour or day",
+			Summary: "Returns the counts of a measure, per minute, hour or day",
 			Query: []openapi.Param{
 				{Name: "by", Text: "Split by provider or application; admissions, denials, site_step_ups and those of shadow rules by site, decisions by latency, rule_decisions by rule"},
 				{Name: "unit", Text: "minute (kept for three hours), hour (32 days) or day (two years). Default: day"},
@@ -340,20 +340,20 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodGet, Path: "/api/v1/usage", ID: "readUsage", Tag: statisticsAPI,
-			Summary: "Tells how many requests each client has made at each protected site, per day",
+			Summary: "Returns the number of requests of each client at each protected site, per day",
 			Query: []openapi.Param{
 				{Name: "from", Text: "From this day on, such as 2026-01-31, in UTC. Default: 30 days before to"},
 				{Name: "to", Text: "Until this day, included. Default: today"},
-				{Name: "client", Text: "Only those of this client"},
-				{Name: "site", Text: "Only those at this site, such as api.example.com"},
+				{Name: "client", Text: "Only requests of this client"},
+				{Name: "site", Text: "Only requests at this site, such as api.example.com"},
 				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
-				{Name: "after", Text: "next of the page before"},
+				{Name: "after", Text: "The value of next in the previous page"},
 				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
 			},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: usageAnswer{}},
 				{Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"},
-				{Status: http.StatusForbidden, Text: "The API client sees some partitions alone, and clients belong to none"},
+				{Status: http.StatusForbidden, Text: "The API client is limited to partitions, and clients belong to none"},
 			},
 		},
 	}

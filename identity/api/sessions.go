@@ -35,7 +35,7 @@ func (a *API) handleSessions(w http.ResponseWriter, r *http.Request, client stri
 		}
 	}
 	if len(values["after"]) > 1 || len(values.Get("after")) > maxID {
-		return badQuery("after must be next of the page before")
+		return badQuery("after must be the value of next in the previous page")
 	}
 	list, more, err := a.deps.Identity.OpenSessions(r.Context(), id, values.Get("after"), limit)
 	if err != nil {

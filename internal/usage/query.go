@@ -50,7 +50,7 @@ const (
 
 // Errors of a query.
 var (
-	ErrCursor = errors.New("after must be next of the page before, with the same parameters")
+	ErrCursor = errors.New("after must be the value of next in the previous page, with the same parameters")
 	ErrDays   = errors.New("the first day must not be after the last, and at most 750 days are kept")
 )
 
