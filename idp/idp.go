@@ -33,8 +33,8 @@ type Identity struct {
 	// EmailClaimed says that people, or administrators elsewhere, choose the address, so the operator cannot vouch for
 	// all addresses of the provider.
 	EmailClaimed bool
-	// EmailPrivate says that the provider has made the address for this person and for us, such as one that forwards. It
-	// links no account without asking: another person who has it here got it in another way.
+	// EmailPrivate says that the provider has made the address for this person and for us, such as a forwarding one. It
+	// links no account without asking: a person who already has it here got it in another way.
 	EmailPrivate bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int
@@ -45,8 +45,8 @@ type Identity struct {
 	// Details are the attributes of the person under the names that the operator chose. Attributes without a mapping
 	// are left out.
 	Details map[string][]string
-	// Groups are those of the groups under the operator's control that the person is in. The provider has a list of
-	// them apart from this, and the person is taken out of the others on it.
+	// Groups are the person's groups, among those that the operator lets the provider manage. The provider lists these
+	// separately, and the person is removed from the others on that list.
 	Groups []string
 	// NotAfter is the latest end of sessions with this identity. Zero: not limited.
 	NotAfter time.Time
@@ -80,14 +80,14 @@ type RequestReader interface {
 // PasswordTaker is a Provider whose people type their username and password on our own page.
 type PasswordTaker interface {
 	Provider
-	// SignIn returns the identity of the person with these credentials. It returns within 5 seconds, whatever the
-	// provider does, and as soon as ctx is done. Errors: ErrCredentials if they are not a pair, whatever is wrong with
-	// them; a *Rejection if they are, and the provider does not sign the person in; what Found returned; any other
-	// error means "we cannot tell".
+	// SignIn returns the identity of the person with these credentials. It returns within 5 seconds, whatever the provider
+	// does, and as soon as ctx is done. Errors: ErrCredentials if they do not match, whatever is wrong with them; a
+	// *Rejection if they match, and the provider does not sign the person in; the error of Found; any other error means
+	// "we cannot tell".
 	SignIn(ctx context.Context, c Credentials) (*Identity, error)
 	// Serves reports whether people sign in from this address.
 	Serves(addr netip.Addr) bool
-	// OwnGroups are our groups that the provider alone puts people into and takes them out of.
+	// OwnGroups returns the groups here that only the provider adds people to and removes them from.
 	OwnGroups() []string
 }
 
@@ -220,7 +220,7 @@ type Host interface {
 	// Home is the page where a browser ends up by default.
 	Home() string
 	// Go redirects the browser. The State is not kept. After EndSessions has ended the session of this browser, a page
-	// comes first that loads those of clients which end theirs.
+	// comes first that loads the logout pages of clients.
 	Go(w http.ResponseWriter, r *http.Request, n *Next)
 	// Fail writes and logs an error page for err, as for a callback: 400 for *Invalid, 403 for *Rejection, otherwise
 	// 503.
@@ -235,14 +235,14 @@ type EndQuery struct {
 	Sessions []string
 }
 
-// Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration, now
-// and not from what it remembers, and signs no one in. It ends after a failed step that later ones need.
+// Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration,
+// without a cache, and signs no one in. It ends after a failed step that later ones need.
 type Checker interface {
 	Check(ctx context.Context) Steps
 }
 
-// Warner is a Provider that knows what keeps people from signing in there, now or within 30 days, from what it has read
-// last. It contacts no one.
+// Warner is a Provider that reports what keeps people from signing in there, now or within 30 days. It relies on the
+// data that it read last, and contacts no one.
 type Warner interface {
 	Warnings() []Warning
 }
@@ -250,7 +250,7 @@ type Warner interface {
 // Warning is something that keeps people from signing in, now or within 30 days.
 type Warning struct {
 	Reason string
-	Advice string // what to do. Empty: what helps against all that is wrong with metadata
+	Advice string // what to do. Empty: the usual advice about metadata
 }
 
 // NoOne is the warning that no one can sign in for a reason.
@@ -264,9 +264,9 @@ type Closer interface {
 var (
 	// ErrNoIdentity says that a request carries no identity, or that its sender is not trusted.
 	ErrNoIdentity = errors.New("idp: the request carries no identity")
-	// ErrReplayed says that a value that is valid once was used before.
+	// ErrReplayed says that a value that is valid only once was used before.
 	ErrReplayed = errors.New("idp: it was used before")
-	// ErrCredentials says that a username and a password are no pair.
+	// ErrCredentials says that a username and a password do not match.
 	ErrCredentials = errors.New("idp: username and password do not match")
 	// ErrNoFlow says that this browser has no such flow.
 	ErrNoFlow = errors.New("idp: there is no such flow")
@@ -281,7 +281,7 @@ type Rejection struct {
 	SAMLStatus string
 	// Cause is the detail next to it, such as no_existing_customer: at most 256 printable characters.
 	Cause string
-	// Password says that the person has to change their password elsewhere before they can sign in.
+	// Password says that the person has to change their password at the provider before they can sign in.
 	Password bool
 	// Passive says that the provider needed to show a page, which Request.Passive forbade.
 	Passive bool

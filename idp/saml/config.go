@@ -257,7 +257,7 @@ func validSource(source string) error {
 	}
 	u, err := url.Parse(source)
 	if err != nil || u.Host == "" || u.User != nil {
-		return coded.New("address", "metadata is not a good address: it has no host, or a user name in it")
+		return coded.New("address", "metadata is not a valid address: it has no host, or a user name in it")
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return coded.Errorf("https", "", "metadata %q: use https, since anyone who can change it can sign in as anybody", u.Redacted())

@@ -67,7 +67,7 @@ type failure struct {
 type Failure struct {
 	// Key is the stem of two messages: Key.title and Key.text.
 	Key string
-	// Text takes the place of the second. Empty: it does not.
+	// Text replaces the second one. Empty: it does not.
 	Text string
 	// Again is a same-origin link to start again, AgainLabel the message on it. Empty: none, and "error.again".
 	Again, AgainLabel string
@@ -76,8 +76,8 @@ type Failure struct {
 	// Account is the name of the person who is signed in, Another a same-origin link to sign in as another one, and Back
 	// the address of a page that they can open. Each can be empty.
 	Account, Another, Back string
-	// Ask is a same-origin link to ask for access. State is the key of a message that says what has become of that, and
-	// Note what an administrator has added. Empty: none.
+	// Ask is a same-origin link to ask for access. State is the key of a message about the state of an earlier request,
+	// and Note the remark of an administrator on it. Empty: none.
 	Ask, State, Note string
 	// Details are for developers.
 	Details []FailureDetail
@@ -214,10 +214,10 @@ func (p *Renderer) SetPerson(of func(*http.Request) string) { p.person = of }
 
 const accountPath = "/account"
 
-// leadOn adds to the page of an error who is signed in, and where to go from here.
+// leadOn adds to an error page who is signed in, and links to go on.
 func (p *Renderer) leadOn(r *http.Request, status int, f *Failure) {
 	if f.Account = cmp.Or(f.Account, p.person(r)); f.Account == "" && f.Again != "" {
-		return // to start again is all that there is to do
+		return // a stranger can only start again
 	}
 	if f.Again != accountPath {
 		f.Back = cmp.Or(f.Back, accountPath)
@@ -232,8 +232,8 @@ func (p *Renderer) leadOn(r *http.Request, status int, f *Failure) {
 	f.Another = AnotherAccount(to)
 }
 
-// AnotherAccount is the sign-in page for a person who asks for another account, and who then goes on to one of our
-// paths. "": to the account.
+// AnotherAccount returns the address of the sign-in page for another account, which leads on to one of our paths. "":
+// to the account page.
 func AnotherAccount(to string) string {
 	return "/sign-in?" + url.Values{"other": {"1"}, "redirect": {cmp.Or(LocalPath(to), accountPath)}}.Encode()
 }
@@ -273,15 +273,15 @@ type frame struct {
 
 	Languages []languageLink
 	Help      string
-	// Ref is the reference of the refusal that the page tells of. Empty: it tells of none
+	// Ref is the reference of the refusal that the page reports. Empty: it reports none
 	Ref string
 	// Organisation is the owner of the client, ClientLogo the picture next to its name. nil: unknown, none
 	Organisation *organisation
 	ClientLogo   *Image
 
-	// Signals is the View's
+	// Signals is that of the View
 	Signals string
-	// Fragment is the View's, and FragmentCookie the name of the cookie that names it to the server
+	// Fragment is that of the View, and FragmentCookie the name of the cookie that tells the server about it
 	Fragment, FragmentCookie string
 	// Elsewhere says that the page belongs to a site
 	Elsewhere bool

@@ -30,7 +30,7 @@ const (
 )
 
 // Source keeps the metadata of one service provider: XML, a file, or an https address. It reads them again when they
-// have become old. If that fails, or if they name another entity, the last ones hold until they expire.
+// have become old. If that fails, or if they name another entity, the last ones are used until they expire.
 type Source struct {
 	from    string
 	options Options
@@ -47,13 +47,13 @@ type Source struct {
 	running chan struct{} // closed at the end of the attempt under way. nil: no attempt is under way
 }
 
-// IsXML reports whether metadata stand in the configuration itself.
+// IsXML reports whether metadata are written in the configuration itself.
 func IsXML(from string) bool { return saml.IsXML(from) }
 
 func isRemote(from string) bool { return saml.IsRemote(from) }
 
-// CheckSource says what is wrong with where metadata are, without reading a file or an address. XML is read.
-// Whether it has expired is not looked at.
+// CheckSource returns an error if metadata cannot be used, without reading a file or an address. XML is read, but can
+// have expired.
 func CheckSource(from string, o Options, isLoopback func(host string) bool) error {
 	switch {
 	case strings.TrimSpace(from) == "":
@@ -69,7 +69,7 @@ func CheckSource(from string, o Options, isLoopback func(host string) bool) erro
 	}
 	u, err := url.Parse(from)
 	if err != nil || u.Host == "" || u.User != nil || len(from) > maxAddress {
-		return errors.New("metadata is not a good address: it has no host, or a user name in it")
+		return errors.New("metadata is not a valid address: it has no host, or a user name in it")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		return fmt.Errorf("metadata %q: use https, since anyone who can change it gets people's sign-ins", u.Redacted())
@@ -77,7 +77,7 @@ func CheckSource(from string, o Options, isLoopback func(host string) bool) erro
 	return nil
 }
 
-// CheckCurrent says that metadata in XML has expired.
+// CheckCurrent returns an error if metadata in XML has expired.
 func CheckCurrent(from string, now time.Time) error {
 	m, err := parseMetadata(strings.NewReader(from), Options{}, now)
 	if err == nil && !m.holds(now) {
@@ -94,12 +94,12 @@ type Options struct {
 	Entity string
 	// Certificate, PEM or a PEM file, must have signed the metadata. Empty: unsigned metadata is accepted.
 	Certificate string
-	// AcceptExpired trusts the keys whatever the validity of their certificates says.
+	// AcceptExpired trusts the keys outside the validity of their certificates too.
 	AcceptExpired bool
 }
 
-// NewSource returns a source. XML that cannot be read is an error. A file that cannot be read is tried again later:
-// only its service provider waits for that. client makes the requests.
+// NewSource returns a source. XML that cannot be read is an error. A file that cannot be read is tried again later, and
+// affects only its service provider. client makes the requests.
 func NewSource(from string, o Options, client *http.Client, now func() time.Time, log *zap.Logger) (*Source, error) {
 	s := &Source{from: from, options: o, client: client, now: now, log: log}
 	switch {
@@ -118,8 +118,8 @@ func NewSource(from string, o Options, client *http.Client, now func() time.Time
 	return s, nil
 }
 
-// Refresh begins to read metadata that have never been read, do not hold or are old, and does not wait for them. If
-// that fails, the next message of the service provider tries again all the same.
+// Refresh starts reading metadata that have never been read, have expired or are old, and does not wait for them. If
+// that fails, the next message of the service provider tries again nevertheless.
 func (s *Source) Refresh() {
 	now := s.now()
 	s.mu.Lock()
@@ -130,13 +130,13 @@ func (s *Source) Refresh() {
 	}
 }
 
-// isDue reports whether there is no metadata that holds, or whether it is old. The caller holds the lock.
+// isDue reports whether there is no valid metadata, or whether it is old. The caller holds the lock.
 func (s *Source) isDue(now time.Time) bool {
 	return !s.current.holds(now) || now.Sub(s.read) >= s.age()
 }
 
-// Warnings says what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first attempt
-// to read the metadata, if one is under way.
+// Warnings returns what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first
+// attempt to read the metadata, if one is under way.
 func (s *Source) Warnings(ctx context.Context) []idp.Warning {
 	s.mu.Lock()
 	running := s.running
@@ -151,7 +151,7 @@ func (s *Source) Warnings(ctx context.Context) []idp.Warning {
 	defer s.mu.Unlock()
 	m := s.current
 	if m == nil {
-		if s.err == nil { // it is on its way
+		if s.err == nil { // the first attempt is under way
 			return nil
 		}
 		return []idp.Warning{idp.NoOne(fmt.Errorf("its metadata cannot be read: %w", s.err))}
@@ -169,7 +169,7 @@ func (s *Source) Known() *Metadata {
 	return s.current
 }
 
-// Get returns metadata that hold now. Without any it waits for them until ctx ends.
+// Get returns metadata that are valid now. If there are none, it waits for an attempt to read them or until ctx ends.
 func (s *Source) Get(ctx context.Context) (*Metadata, error) {
 	now := s.now()
 	for range 2 { // the first wait can be for an attempt of Refresh, which began before the service provider was up
@@ -251,8 +251,8 @@ func (s *Source) age() time.Duration {
 	return fileAge
 }
 
-// begin starts an attempt unless one is in progress or one has failed a moment ago. asked reports whether a message
-// waits for it: the failure of another attempt does not count. The caller holds the lock.
+// begin starts an attempt unless one is in progress or one has failed a moment ago. asked: a message waits for it, so
+// its failure delays the next attempt. The caller holds the lock.
 func (s *Source) begin(now time.Time, asked bool) {
 	if IsXML(s.from) || s.running != nil || !s.tried.IsZero() && now.Sub(s.tried) < pause && !now.Before(s.tried) {
 		return
@@ -276,10 +276,10 @@ func (s *Source) ended(m *Metadata, err error, asked bool) {
 	switch {
 	case err != nil:
 	case s.current != nil && s.current.EntityID != m.EntityID:
-		// Their author could otherwise pass for another service provider, without its groups and level.
-		err = fmt.Errorf("they name the entity %q, before %q: load the configuration again if that is right", m.EntityID, s.current.EntityID)
+		// Otherwise the author of the metadata could pass for another service provider, without its groups and level.
+		err = fmt.Errorf("they name the entity %q, not %q as before: reload the configuration if that is right", m.EntityID, s.current.EntityID)
 	case !m.holds(now):
-		if !s.current.holds(now) { // it is kept all the same, so it is known whose requests are refused
+		if !s.current.holds(now) { // kept nevertheless, so refused requests have a service provider
 			s.current = m
 		}
 		err = m.expired()

@@ -46,7 +46,7 @@ var consoleNav = &web.Nav{
 	},
 }
 
-// Views is every page in the shapes that matter, by names that say which.
+// Views has every page in the shapes that matter, by descriptive names.
 func Views() map[string]web.View {
 	drawn := web.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 })
 	return map[string]web.View{
@@ -602,7 +602,7 @@ func Views() map[string]web.View {
 			},
 		},
 		"security_none": {Template: "security", Data: web.Security{Back: "/account"}},
-		"authenticator": { //nolint:gosec // a secret of no one
+		"authenticator": { //nolint:gosec // not a real secret
 			Template: "authenticator",
 			Data: web.Authenticator{
 				Action: "/account/security/authenticator", CSRF: "t",
@@ -611,7 +611,7 @@ func Views() map[string]web.View {
 				Secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", Cancel: "/account/security",
 			},
 		},
-		"authenticator_wrong": { //nolint:gosec // a secret of no one
+		"authenticator_wrong": { //nolint:gosec // not a real secret
 			Template: "authenticator", Status: 422,
 			Data: web.Authenticator{
 				Action: "/account/security/authenticator", CSRF: "t", QR: web.NewQR(21, func(x, y int) bool { return x == y }),
