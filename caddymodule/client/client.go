@@ -41,15 +41,15 @@ type Client struct {
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
 	// Where a logout token is sent when a session that the client knows has ended. Default: none.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
-	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
-	// none.
+	// The address that the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI.
+	// Default: none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
-	// Where a sign-in at the client begins that a person starts on the account page. Scheme, host and port are those of
-	// a redirect URI. Default: none.
+	// The address to which the account page leads to start a sign-in at the client. Scheme, host and port are those of a
+	// redirect URI. Default: none.
 	InitiateLoginURI string `json:"initiate_login_uri,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without
-	// a browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by
-	// an ID token alone), and the deprecated implicit, password and validate_bearer. Default: none.
+	// The grants that the client may use: authorization_code, refresh_token, client_credentials, device_code (for devices
+	// without a browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in
+	// by an ID token alone), and the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -58,7 +58,7 @@ type Client struct {
 	DefaultScopes []string `json:"default_scopes,omitempty"`
 	// The identity providers it may use, the first is the default: identity, and those of idps. Default: identity.
 	IDPs []string `json:"idps,omitempty"`
-	// The groups of which a person must be in one to use the client. Default: everybody can use it.
+	// The groups that may use the client: a person must be in one of them. Default: everyone may use it.
 	Groups []string `json:"groups,omitempty"`
 	// Whether people are asked: on (asked once and remembered), off, or always. Default: on.
 	Consent string `json:"consent,omitempty"`
@@ -70,14 +70,14 @@ type Client struct {
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// The only algorithm that it signs them with: RS256, PS256, ES256 or EdDSA. Default: any of these.
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
-	// Whether the FAPI 2.0 Security Profile holds for the client: pushed requests, PKCE, tokens that are bound to a
-	// key or certificate, no RS256. Default: false.
+	// Whether the FAPI 2.0 Security Profile applies to the client: pushed requests, PKCE, tokens that are bound to a key
+	// or certificate, no RS256. Default: false.
 	FAPI2 bool `json:"fapi2,omitempty"`
 	// Whether its access tokens are bound to the certificate of the connection (RFC 8705). Default: false.
 	MTLSRequired bool `json:"mtls_required,omitempty"`
 	// Whether its access tokens must be bound to a key, by DPoP (RFC 9449). Default: false.
 	DPoPRequired bool `json:"dpop_required,omitempty"`
-	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.
+	// Whether the grant password signs in people who have set up a second factor, without asking for it. Default: false.
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// When its sign-ins need a second step: when_set_up, always or on_demand. Default: as the settings say.
 	SecondFactor string `json:"second_factor,omitempty"`
@@ -88,19 +88,19 @@ type Client struct {
 	TokenAlg string `json:"token_alg,omitempty"`
 	// How its ID tokens are encrypted for a key of jwks: RSA-OAEP-256, ECDH-ES or ECDH-ES+A256KW. Default: not at all.
 	IDTokenEncAlg string `json:"id_token_encrypted_response_alg,omitempty"`
-	// And their content: A256GCM or A128CBC-HS256. Default: A256GCM.
+	// The encryption of their content: A256GCM or A128CBC-HS256. Default: A256GCM.
 	IDTokenEnc string `json:"id_token_encrypted_response_enc,omitempty"`
-	// The signature of what userinfo answers it, one of the same. Default: none, it answers JSON.
+	// The signature of userinfo answers to it, one of the same. Default: none, they are JSON.
 	UserinfoAlg string `json:"userinfo_signed_response_alg,omitempty"`
-	// How that is encrypted, like its ID tokens. Default: not at all.
+	// How they are encrypted, as for its ID tokens. Default: not at all.
 	UserinfoEncAlg string `json:"userinfo_encrypted_response_alg,omitempty"`
-	// And its content. Default: A256GCM.
+	// The encryption of their content. Default: A256GCM.
 	UserinfoEnc string `json:"userinfo_encrypted_response_enc,omitempty"`
 	// The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA. Default:
 	// RS256.
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
-	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that
-	// read no others. Default: false.
+	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that do
+	// not call that. Default: false.
 	IDTokenClaims bool `json:"id_token_claims,omitempty"`
 	// The form of its access tokens: opaque, or jwt (RFC 9068), signed with token_alg. Default: opaque.
 	TokenFormat string `json:"token_format,omitempty"`
@@ -119,13 +119,13 @@ type Client struct {
 	Origins []string `json:"origins,omitempty"`
 	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
 	MaxSessions caddyfileutil.Count `json:"max_sessions,omitempty"`
-	// The plan whose limits hold for the client. Default: that of the person's groups, or the default plan.
+	// The plan of the client's limits. Default: that of the person's groups, or the default plan.
 	Plan string `json:"plan,omitempty"`
 	// The e-mail address of its owner, who is told when 80 and 100 percent of a quota are used. Default: no one is told.
 	Contact string `json:"contact,omitempty"`
-	// Whether the client is switched off: nothing of it is valid. Default: false.
+	// Whether the client is switched off: none of its requests and tokens is accepted. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
-	// How long what it gets is valid.
+	// How long its codes and tokens are valid.
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
 	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, shown next to the name where people sign in and
@@ -142,13 +142,13 @@ type Exchange struct {
 	From []string `json:"from,omitempty"`
 	// The audiences of the tokens that it gets for them. Required, unless there is id_jag or txn_token.
 	To []string `json:"to,omitempty"`
-	// The authorization servers elsewhere for which it gets identity assertions. Default: none.
+	// The other authorization servers for which it gets identity assertions. Default: none.
 	IDJAG []IDJAG `json:"id_jag,omitempty"`
 	// The trust domains for which it gets transaction tokens (experimental). Default: none.
 	Domains []string `json:"txn_token,omitempty"`
 }
 
-// IDJAG is an authorization server elsewhere that takes identity assertions about people.
+// IDJAG is another authorization server, which accepts identity assertions about people.
 type IDJAG struct {
 	// Its issuer. Required.
 	Issuer string `json:"issuer"`
@@ -160,15 +160,15 @@ type IDJAG struct {
 
 // MobileApp is the mobile app that a client is an instance of. Introspection and validation return it.
 type MobileApp struct {
-	// What the app calls itself, such as com.example.app. Required.
+	// The identifier of the app, such as com.example.app. Required.
 	Identifier string `json:"identifier"`
-	// What it runs on, such as android. Required.
+	// The platform that it runs on, such as android. Required.
 	Platform string `json:"platform"`
 	// Its version. Required.
 	Version string `json:"version"`
 }
 
-// Lifetimes of what a client gets.
+// Lifetimes of the codes and tokens of a client.
 type Lifetimes struct {
 	// Of an authorization code. Default: 30s.
 	Code caddyfileutil.Duration `json:"code,omitempty"`
@@ -223,5 +223,5 @@ func (c *Client) ErrorAt(err error) error {
 	return caddyfileutil.At(c.token, err)
 }
 
-// Picture is the file of Logo, once the client is resolved. nil: none.
+// Picture returns the content of the file Logo, once the client is resolved. nil: none.
 func (c *Client) Picture() []byte { return c.logo }

@@ -14,12 +14,12 @@ import (
 // written as they are: a caller that shows the text puts placeholders there.
 func (c *Client) Caddyfile() string { return c.write(1, func(word string) string { return word }) }
 
-// Source returns the block of the Caddyfile for a client that is stored: what differs from the defaults, and a
+// Source returns the block of the Caddyfile for a stored client: the options that differ from the defaults, and a
 // placeholder for the secret, of which only a hash is kept. No text of the client is read as a placeholder.
 func Source(stored *client.Client) string {
 	usual := (&client.Client{ID: stored.ID, Public: stored.Public, FAPI2: stored.FAPI2, Scopes: stored.Scopes}).WithDefaults()
 	c, d := Of(stored, nil), Of(usual, nil)
-	leave(reflect.ValueOf(&c).Elem(), reflect.ValueOf(&d).Elem())
+	omitUsual(reflect.ValueOf(&c).Elem(), reflect.ValueOf(&d).Elem())
 	c.ID, c.Public, c.FAPI2, c.Scopes = stored.ID, stored.Public, stored.FAPI2, stored.Scopes
 	placeholder := "{env." + SecretName(stored.ID) + "}"
 	if !stored.Public && slices.Contains([]string{"", "post", "basic"}, stored.AuthMethod) {
@@ -33,13 +33,13 @@ func Source(stored *client.Client) string {
 	})
 }
 
-// leave empties the members that are as usual.
-func leave(v, usual reflect.Value) {
+// omitUsual empties the members that have their usual values.
+func omitUsual(v, usual reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); {
 		case !f.CanSet():
 		case f.Kind() == reflect.Struct:
-			leave(f, usual.Field(i))
+			omitUsual(f, usual.Field(i))
 		case reflect.DeepEqual(f.Interface(), usual.Field(i).Interface()):
 			f.SetZero()
 		}
@@ -48,7 +48,7 @@ func leave(v, usual reflect.Value) {
 
 var notOfNames = regexp.MustCompile(`[^A-Z0-9]+`)
 
-// SecretName is the environment variable that a printed client reads its secret from.
+// SecretName returns the environment variable from which a printed client reads its secret.
 func SecretName(id string) string {
 	return strings.Trim(notOfNames.ReplaceAllString(strings.ToUpper(id), "_"), "_") + "_SECRET"
 }
@@ -211,7 +211,7 @@ func (b *block) flag(option string, on bool) {
 	}
 }
 
-// given returns the words up to the first that is empty.
+// given returns the words up to the first empty one.
 func given(words ...string) []string {
 	for i, w := range words {
 		if w == "" {

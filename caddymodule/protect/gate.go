@@ -12,12 +12,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
-// What package forwardauth needs to put the requests to this handler that another proxy asks about.
+// This file has the methods for package forwardauth, which puts requests to this handler that another proxy asks about.
 
 // Name returns the name of the site in metrics and statistics: a host of the configuration. "": it is not known.
 func (p *Protect) Name() string { return p.name }
 
-// Call sets what the site is called where no host of the configuration is its name.
+// Call sets the name of a site that has no host in the configuration.
 func (p *Protect) Call(name string) { p.name = name }
 
 // LeastLevel is the least authentication level. 0: any.
@@ -43,7 +43,7 @@ func (p *Protect) Guarded() []string {
 // Guards reports whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
 func (p *Protect) Guards(name string) bool { return p.guarded.Has(name) }
 
-// Identity are those of them that carry the identity, at this site or at others.
+// Identity returns the Guarded headers that carry the identity, at this site or at others.
 func (p *Protect) Identity() []string {
 	return slices.DeleteFunc(p.Guarded(), func(name string) bool { return slices.Contains(alwaysDeleted, name) })
 }
@@ -66,7 +66,7 @@ func HasSecret(target string) bool {
 	return codes != nil || tokenInQuery(query) != nil
 }
 
-// Further asks of a request what stands here, in addition to what p asks. Paths that are open in p are open here.
+// Further returns a handler with requirements in addition to those of p. Paths that are open in p are open there too.
 func (p *Protect) Further(scopes, groups, audience []string, level string) (*Protect, error) {
 	if len(audience) == 0 {
 		audience = p.Audience
@@ -91,14 +91,14 @@ func (p *Protect) Further(scopes, groups, audience []string, level string) (*Pro
 	return f, nil
 }
 
-// UnknownClient says that no one knows the address of the client of a request.
+// UnknownClient says that the address of the client of a request is unknown.
 func UnknownClient(ctx context.Context) { caddyhttp.SetVar(ctx, unknownClientVar, true) }
 
 // callbackVar is set for a request whose browser comes back by way of callbackPath.
 const callbackVar = "gatehouse.callback"
 
-// ByCallback says that the browser of a request must come back to a path of the site that is Gatehouse's own. Its proxy
-// cannot hand on the cookies that are set when it comes back elsewhere.
+// ByCallback says that the browser of a request must come back to one of Gatehouse's own paths at the site. The proxy
+// cannot pass on cookies that are set at another path.
 func ByCallback(ctx context.Context) { caddyhttp.SetVar(ctx, callbackVar, true) }
 
 // returnTo is the URL to which the browser of a request comes back after a sign-in.

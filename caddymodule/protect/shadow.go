@@ -17,10 +17,10 @@ import (
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// Shadow is rules that are tried and not enforced. They stand in place of need, the policies and the rules of the site;
-// what else the site asks is asked of both. (docs/decisions/operation.md#shadow-rules)
+// Shadow is a set of rules that are tried and not enforced. They replace need, the policies and the rules of the site;
+// the other requirements of the site apply to both. (docs/decisions/operation.md#shadow-rules)
 type Shadow struct {
-	// What is asked of every caller. Default: nothing.
+	// The requirements for every caller. Default: none.
 	Need policy.Need `json:"need,omitzero"`
 	// The policies of the app that are tried. Default: none.
 	Policies []string `json:"policies,omitempty"`
@@ -61,7 +61,7 @@ func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 	return err
 }
 
-// loadLimits prepares the limits. in is the scope of those of the site.
+// loadLimits prepares the limits. in is the scope of the limits of the site.
 func (s *Shadow) loadLimits(ctx caddy.Context, res *caddyfileutil.Resolver, in ratelimits.Scope) (err error) {
 	in.Site, in.Name = "shadow of "+in.Site, in.Name+", tried"
 	if s.limits, err = (&ratelimits.Options{Limits: s.Limits}).Provision(ctx, res, in); err != nil {
@@ -107,8 +107,8 @@ func (s *Shadow) load(ctx caddy.Context, res *caddyfileutil.Resolver, p *Protect
 	return nil
 }
 
-// try chooses the shadow rules that concern a request, before it changes on its way. What is returned is called once
-// the request has been decided, with whether it passes.
+// try chooses the shadow rules for a request, before handlers change it. The returned function is called once the
+// request has been decided, with whether it passes.
 func (p *Protect) try(g *requestState, credential string) func(passed bool) {
 	chosen, err := p.Shadow.choose(g)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Protect) try(g *requestState, credential string) func(passed bool) {
 			need, judged = &p.Need, g.rules
 		}
 		v, d := p.decideBy(need, judged, g.who, g.site != nil)
-		verdict, rule := kept(reasons[v]), ""
+		verdict, rule := verdictFor(reasons[v]), ""
 		if d.Rule != nil {
 			rule = d.Rule.Label()
 		}
@@ -155,14 +155,14 @@ func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
 	return now.rules.Select(g.r, func() string { return g.protect.robot(g, now.rules) })
 }
 
-// compare counts, keeps and tells what differs from a verdict of the shadow rules.
+// compare counts and stores the verdict of the shadow rules next to the live one, and logs a difference.
 func (p *Protect) compare(g *requestState, shadow Verdict, rule string, passed bool) {
 	live := Allow
 	if !passed {
 		if g.reason == refusals.Unavailable || g.reason == refusals.Internal || g.reason == "" {
 			return // not a verdict
 		}
-		live = kept(g.reason)
+		live = verdictFor(g.reason)
 	}
 	in := g.entrance
 	if in.Counter != nil {
@@ -185,8 +185,8 @@ func (p *Protect) compare(g *requestState, shadow Verdict, rule string, passed b
 	}
 }
 
-// kept is the verdict of a reason.
-func kept(reason refusals.Reason) Verdict {
+// verdictFor returns the verdict of a refusal for a reason.
+func verdictFor(reason refusals.Reason) Verdict {
 	if v, ok := verdictOf[reason]; ok {
 		return v
 	}
@@ -196,7 +196,7 @@ func kept(reason refusals.Reason) Verdict {
 // Passes reports whether a request with this verdict reaches the upstream.
 func (v Verdict) Passes() bool { return v == Allow || v == Open }
 
-// askedAt is the origin that the client has asked.
+// askedAt returns the origin to which the client sent a request.
 func askedAt(g *requestState) string {
 	switch {
 	case g.site != nil:
@@ -207,7 +207,7 @@ func askedAt(g *requestState) string {
 	return "http://" + g.r.Host
 }
 
-// describe says who has asked for what, without anything secret.
+// describe returns the caller and the target of a request, without secrets.
 func (p *Protect) describe(g *requestState) decisionlog.Decision {
 	r := g.r
 	out := decisionlog.Decision{

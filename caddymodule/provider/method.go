@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// methodKey returns everything that a provider is made of, secrets included. It never leaves the memory.
+// methodKey returns everything that a provider is built from, secrets included. It is only kept in memory.
 func methodKey(m *settings.LoginMethod) ([]byte, error) {
 	plain, err := json.Marshal(m)
 	if m.OIDC != nil {
@@ -71,7 +71,7 @@ func customOf(m *settings.LoginMethod) (out []string) {
 	return out
 }
 
-// excludedOf are the details that a login method drops: those that its type makes by itself, and no mapping.
+// excludedOf returns the details that a login method drops, except those that a mapping sets.
 func excludedOf(m *settings.LoginMethod) []string {
 	mapped := mappingOf(m).Attributes
 	return slices.DeleteFunc(slices.Clone(m.ExcludedUnmappedAttributes), func(name string) bool {
@@ -79,8 +79,8 @@ func excludedOf(m *settings.LoginMethod) []string {
 	})
 }
 
-// movingOf says how newcomers by a login method get at the accounts that they have. People of a directory type their
-// password on our page, so they are never asked.
+// movingOf returns how newcomers by a login method connect accounts that they already have. People of a directory type
+// their password on our page, so they are never asked.
 func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
 	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == settings.TypeLDAP {
 		return federation.Moving{}
@@ -91,7 +91,7 @@ func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
 	}
 }
 
-// editableOf are the details that persons may change although the provider says them.
+// editableOf returns the details that persons may change although the provider sends them.
 func editableOf(m *settings.LoginMethod) (out []string) {
 	for _, a := range m.AttributeMappings {
 		if a.Editable {
@@ -118,7 +118,7 @@ func samlMethod(m *settings.LoginMethod) (cfg saml.Config, ok bool) {
 	return cfg, true
 }
 
-// The eIDAS message service of the scheme eToegang, which the brokers send people of other countries to.
+// The eIDAS message service of the scheme eToegang, to which brokers send people of other countries.
 const (
 	eidasAcceptance = "urn:etoegang:EB:00000004000000149000:entities:9009"
 	eidasProduction = "urn:etoegang:EB:00000004000000149000:entities:0001"
@@ -259,7 +259,7 @@ func openID(m *settings.LoginMethod) (cfg oidc.Config, ok bool) {
 	return cfg, false
 }
 
-// someOf is nil for an empty list: the default.
+// someOf returns nil for an empty list: the default.
 func someOf(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -275,7 +275,7 @@ func socialMethod(m *settings.LoginMethod) oauth2.Config {
 	}
 }
 
-// Verify returns nil if a provider can be made of a login method, otherwise a settings.MethodError or
+// Verify returns nil if a provider can be made from a login method, otherwise a settings.MethodError or
 // ErrTypeNotSupported.
 func Verify(m settings.LoginMethod) error {
 	switch {

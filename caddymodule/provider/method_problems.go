@@ -12,13 +12,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
-// What is wrong with a provider is said in the words of the Caddyfile. A caller of the configuration API has other
-// ones: the members of the login method.
+// Errors about a provider name options of the Caddyfile. This file translates them for callers of the configuration
+// API, who know the members of the login method.
 
-// members are the places in a login method of what options of the Caddyfile say, below the method.
+// members has the paths of members of a login method, below it, by the options of the Caddyfile that set the same.
 type members map[string]string
 
-// below adds the attribute object of a type to its members.
+// below puts the attribute object of a type before its members.
 func below(object string, of members) members {
 	out := members{"level": "authentication_level"}
 	for option, member := range of {
@@ -74,8 +74,8 @@ var membersOf = map[string]members{
 	settings.TypeDiscord:   socialMembers("discord_attributes"),
 }
 
-// otherwise are problems whose text names options, with what it says of members.
-var otherwise = []struct{ begins, member, problem string }{
+// rewordings are problems whose text names options, with a text that names members.
+var rewordings = []struct{ begins, member, problem string }{
 	{"bind: name an account", "", "is missing: name an account that searches for people, or authentication_dn_template"},
 	{"bind: the account needs a password", "ladp_attributes.password", "is missing: without one a server accepts anyone, as anonymous"},
 	{"bind and template:", "", "must be empty with user_distinguished_name: people are searched for, or named by a template: keep one of them"},
@@ -88,18 +88,18 @@ var otherwise = []struct{ begins, member, problem string }{
 	{"key is missing", "", "is missing: name the key pair with the key of Apple"},
 }
 
-// written are words within problems, as the members have them.
-var written = strings.NewReplacer(
+// memberWords replaces words of the Caddyfile within problems by those of the members.
+var memberWords = strings.NewReplacer(
 	"client_secret_basic", "CLIENT_SECRET_BASIC", "client_secret_post", "CLIENT_SECRET_POST", "private_key_jwt", "PRIVATE_KEY_JWT",
 	"name the one that is meant by entity, or give its metadata alone", "give the metadata of one alone",
 	"only https addresses and files can be read", "only https addresses can be read",
 )
 
-// problemsOf returns what is wrong with a login method by its members. nil: nothing.
+// problemsOf returns the problems of a login method, by its members. nil: none.
 func problemsOf(m *settings.LoginMethod, err error) error {
 	problems := mappingProblems(m)
 	for _, one := range leaves(err) {
-		if text := one.Error(); !strings.HasPrefix(text, "map ") { // mappingProblems has said it
+		if text := one.Error(); !strings.HasPrefix(text, "map ") { // mappingProblems has reported it
 			problems = append(problems, problemOf(m, one))
 		}
 	}
@@ -123,9 +123,9 @@ func leaves(err error) (out []error) {
 	return []error{err}
 }
 
-var firstOf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// problemOf returns a problem, whose text begins with the option that it is about.
+// problemOf translates a problem whose text begins with the option that it is about.
 func problemOf(m *settings.LoginMethod, err error) jsonapi.Problem {
 	text := err.Error()
 	of := membersOf[m.Type]
@@ -137,7 +137,7 @@ func problemOf(m *settings.LoginMethod, err error) jsonapi.Problem {
 			option = word
 		}
 	}
-	for _, o := range otherwise {
+	for _, o := range rewordings {
 		if strings.HasPrefix(full, strings.TrimPrefix(o.begins, "the scheme ")) {
 			member := o.member
 			if of[member] != "" {
@@ -168,10 +168,10 @@ func problemOf(m *settings.LoginMethod, err error) jsonapi.Problem {
 			problem = strings.ReplaceAll(problem, word, name[strings.LastIndexByte(name, '.')+1:])
 		}
 	}
-	return problemAs(member, written.Replace(problem), err)
+	return problemAs(member, memberWords.Replace(problem), err)
 }
 
-// problemAs returns a problem with the code of an error, in other words.
+// problemAs returns a problem with the code of an error and another text.
 func problemAs(member, text string, err error) jsonapi.Problem {
 	p := jsonapi.ProblemAt(member, err)
 	p.Problem = text
@@ -184,8 +184,8 @@ func classMember(m *settings.LoginMethod, text string) string {
 	if m.SAML == nil {
 		return at
 	}
-	for i, l := range slices.Backward(m.SAML.AuthenticationLevelMappings) { // the second one of two
-		if firstOf.FindString(text) == fmt.Sprintf("%q", l.AuthnContextClassRefName) {
+	for i, l := range slices.Backward(m.SAML.AuthenticationLevelMappings) { // of two equal ones, the second is wrong
+		if quotedText.FindString(text) == fmt.Sprintf("%q", l.AuthnContextClassRefName) {
 			return fmt.Sprintf("%s[%d].authn_context_class_ref_name", at, i)
 		}
 		if strings.HasPrefix(text, "map_level "+l.AuthnContextClassRefName+":") {
@@ -197,7 +197,7 @@ func classMember(m *settings.LoginMethod, text string) string {
 
 // attributeMember returns the member with the attribute of a directory that a problem quotes.
 func attributeMember(m *settings.LoginMethod, text string) string {
-	quoted := firstOf.FindString(text)
+	quoted := quotedText.FindString(text)
 	if m.LDAP != nil {
 		for i, name := range m.LDAP.AttributesToBeFetched {
 			if fmt.Sprintf("%q", name) == quoted {
@@ -218,7 +218,7 @@ func attributeMember(m *settings.LoginMethod, text string) string {
 	return ""
 }
 
-// mappingProblems are those of the mappings.
+// mappingProblems returns the problems of the mappings.
 func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 	names := coded.New("attribute_name", "must be a name of 1 to 256 printable characters")
 	foreign := foreignOf(m)
@@ -261,5 +261,5 @@ func metadataProblem(m *settings.LoginMethod, err error) error {
 		return nil
 	}
 	return settings.MethodError{jsonapi.ProblemAt(membersOf[m.Type]["metadata"],
-		coded.Errorf("metadata_unusable", "reason", "cannot be used: %s", written.Replace(err.Error())))}
+		coded.Errorf("metadata_unusable", "reason", "cannot be used: %s", memberWords.Replace(err.Error())))}
 }
