@@ -38,48 +38,47 @@ func (p *Protect) loadLimits(ctx caddy.Context, at func(site string) ratelimits.
 	return nil
 }
 
-// limitAddress counts a request by the address of the client, before anything else is known. refused: it is answered.
-func (p *Protect) limitAddress(g *requestState) (refused bool) {
+// limitAddress counts a request by the address of the client, before anything else is known.
+func (p *Protect) limitAddress(g *requestState) *refusal {
 	if p.limits == nil {
-		return false
+		return nil
 	}
 	g.counted = new(ratelimits.Counted)
 	return p.limit(g, p.limits.Before, ratelimits.Call{Address: p.origin(g.r).ClientIP})
 }
 
 // limitCaller counts a request that is let pass. who nil: no one was asked who they are.
-func (p *Protect) limitCaller(g *requestState, who *token.Introspection, credential string) (refused bool) {
+func (p *Protect) limitCaller(g *requestState, who *token.Introspection, credential string) *refusal {
 	if p.limits == nil {
-		return false
+		return nil
 	}
-	if p.limit(g, p.limits.After, ratelimits.Call{Who: who, Credential: credential}) {
-		return true
+	if bad := p.limit(g, p.limits.After, ratelimits.Call{Who: who, Credential: credential}); bad != nil {
+		return bad
 	}
 	g.counted.Tell(g.Header())
-	return false
+	return nil
 }
 
-func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.Call) (refused bool) {
+func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.Call) *refusal {
 	in, err := g.open()
 	if err != nil {
-		p.writeRefusal(g, cannotTell(err))
-		return true
+		f := cannotTell(err)
+		return &f
 	}
 	if in.Limits == nil { // a rehearsal without a running instance
-		return false
+		return nil
 	}
 	call.Request = asUpstream(g.r)
-	f, err := count(in.Limits, g.counted, call, p.now())
-	switch {
-	case err != nil:
-		p.writeRefusal(g, cannotTell(err))
-	case f != nil:
-		p.countLimited(g, call.Who)
-		p.writeRefusal(g, tooMany(f))
-	default:
-		return false
+	over, err := count(in.Limits, g.counted, call, p.now())
+	if err != nil {
+		f := cannotTell(err)
+		return &f
 	}
-	return true
+	if over == nil {
+		return nil
+	}
+	p.countLimited(g, call.Who)
+	return tooMany(over)
 }
 
 // giveBack takes back what was counted for a request that did not pass.
@@ -90,8 +89,8 @@ func (p *Protect) giveBack(g *requestState, passed bool) {
 }
 
 // tooMany is the answer to a request above a limit. (RFC 6585 4)
-func tooMany(f *ratelimits.Refused) refusal {
-	out := refusal{
+func tooMany(f *ratelimits.Refused) *refusal {
+	out := &refusal{
 		reason: refusals.RateLimited, status: http.StatusTooManyRequests, code: "rate_limited", text: "too many requests: " + f.Text,
 		page: "error.limit", wait: f.Retry, limited: f,
 	}

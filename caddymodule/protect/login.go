@@ -169,10 +169,7 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.writeRefusal(g, refusal{
-			reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
-			text: "the site is not known under this host", page: "error.bad_request",
-		})
+		p.writeRefusal(g, unknownSite)
 		return true
 	}
 	web.HoldToHTTPS(g.Header(), g.site.origin)

@@ -30,24 +30,25 @@ func (p *Protect) resourceServer() mcp.Site {
 	return site
 }
 
-// mayCall holds that a token has the scopes of the tools that its request calls. It is asked last: the body of a
-// request that is refused anyway is not read. false: it has been answered.
-func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
+// checkTools refuses a token that lacks a scope of the tools that its request calls. It is asked last: the body of a
+// request that is refused anyway is not read.
+func (p *Protect) checkTools(g *requestState, who *token.Introspection) *refusal {
 	if p.MCP == nil {
-		return true
+		return nil
 	}
 	needs, err := p.MCP.Needs(g.r)
 	if bad := new(mcp.BodyError); errors.As(err, &bad) {
-		return p.writeRefusal(g, refusal{
+		return &refusal{
 			reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(),
 			page: "error.bad_request",
-		})
+		}
 	}
 	if err != nil {
-		return p.writeRefusal(g, cannotTell(err))
+		f := cannotTell(err)
+		return &f
 	}
 	if g.needs = needs; hasScopes(who, needs) {
-		return true
+		return nil
 	}
 	// The challenge names all scopes of the request, so a person is asked once.
 	need := policy.Need{}
@@ -56,7 +57,8 @@ func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
 	}
 	need.Scopes = slices.Concat(need.Scopes, needs)
 	g.decision.Need = &need
-	return p.writeRefusal(g, p.refusalOf(g, scopeMissing))
+	f := p.refusalOf(g, scopeMissing)
+	return &f
 }
 
 // begins reports whether a client whose credential got this verdict is told to start over.

@@ -46,6 +46,12 @@ func malformed(text string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: "invalid_request", text: text, page: "error.bad_request"}
 }
 
+// unknownSite refuses a request whose host the site does not have.
+var unknownSite = refusal{
+	reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
+	text: "the site is not known under this host", page: "error.bad_request",
+}
+
 // by sets the reason of the refusal.
 func (f *refusal) by(reason refusals.Reason) *refusal {
 	f.reason = reason
@@ -141,14 +147,16 @@ func errorParams(code, text string) string {
 	return `, error="` + code + `", error_description="` + text + `"`
 }
 
-// turnAway answers a request that must not pass. A browser is sent to sign in, or to sign in at a higher level, if that
-// can help.
-func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v verdict) bool {
+// turnAway is the end of a request that must not pass. A browser is sent to sign in, or to sign in at a higher level,
+// if that can help.
+func (p *Protect) turnAway(g *requestState, v verdict) (progress, *refusal) {
+	rec := g.judging.rec
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		g.reason = reasons[v]
 		p.countKept(g.entrance.Counter, "sign_in", g.reason)
 		g.counted.Tell(g.Header())
-		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
+		p.signIn(g, rec, g.entrance.Authority, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
+		return answered, nil
 	}
 	f := p.refusalOf(g, v)
 	if v == unbound {
@@ -162,7 +170,7 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 			f.page, f.again = "error.kept", to
 		}
 	}
-	return p.writeRefusal(g, f)
+	return refuse(f)
 }
 
 // referringPage returns the path of the page of this site on which a form or link was used, or of the start page.

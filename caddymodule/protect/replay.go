@@ -238,11 +238,11 @@ func keptRefusal(err error) refusal {
 }
 
 // resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so it is sent
-// once at most. false: the request has been answered.
-func (p *Protect) resend(g *requestState, rec *credentials) bool {
+// once at most.
+func (p *Protect) resend(g *requestState, rec *credentials) *refusal {
 	r := g.r
 	if g.credential.site == nil {
-		return p.writeRefusal(g, *malformed("a kept form is sent by a browser"))
+		return malformed("a kept form is sent by a browser")
 	}
 	query, _ := sitepath.CutParam(original(r).RawQuery, keptParam)
 	target := requestURI(r)
@@ -254,7 +254,8 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	in := g.entrance
 	form, err := in.Parked.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
 	if err != nil {
-		return p.writeRefusal(g, keptRefusal(err))
+		f := keptRefusal(err)
+		return &f
 	}
 	// What the browser says now goes on, such as cookies of the application. Of the kept form there is what belongs to
 	// the body, and the page that it comes from.
@@ -278,5 +279,5 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	}
 	p.log.Info("kept form sent", zap.String("origin", g.site.origin), zap.String("person_id", g.who.Subject),
 		zap.String("client_ip", p.origin(r).ClientIP))
-	return true
+	return nil
 }

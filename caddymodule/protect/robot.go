@@ -3,7 +3,6 @@ package protect
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -54,20 +53,23 @@ func (p *Protect) admitsRobots(need *policy.Need) bool {
 }
 
 // passRobot lets a robot pass. Nothing of a person goes upstream.
-func (p *Protect) passRobot(g *requestState, rec *credentials, began time.Time) bool {
+func (p *Protect) passRobot(g *requestState) (progress, *refusal) {
 	if g.kept != "" {
-		return p.writeRefusal(g, nothingKept)
+		return refuse(nothingKept)
 	}
-	if !p.mayCall(g, new(token.Introspection)) || p.limitCaller(g, nil, "") {
-		return false
+	if bad := p.checkTools(g, new(token.Introspection)); bad != nil {
+		return refuse(*bad)
+	}
+	if bad := p.limitCaller(g, nil, ""); bad != nil {
+		return refuse(*bad)
 	}
 	g.who, g.judged = nil, true
 	placeholders(g.r, nil, p.now)
 	caddyhttp.SetVar(g.r.Context(), agentVar, g.rules.Agent())
-	p.countPass(g, began)
+	p.countPass(g, g.judging.began)
 	p.recordCall(g)
-	p.stripCredentials(g, rec)
-	return true
+	p.stripCredentials(g, g.judging.rec)
+	return through, nil
 }
 
 // agentVar is the variable of Caddy with the domain of the robot that a rule has let pass: {http.vars.gatehouse.agent}.

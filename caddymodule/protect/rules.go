@@ -148,21 +148,23 @@ func (p *Protect) selectRules(g *requestState, r *http.Request) (err error) {
 }
 
 // closed refuses a request for a public path that a rule denies to everyone.
-func (p *Protect) closed(g *requestState) (refused bool) {
+func (p *Protect) closed(g *requestState) *refusal {
 	if g.ruling.rules.Empty() {
-		return false
+		return nil
 	}
 	if err := p.selectRules(g, g.r); err != nil {
-		p.writeRefusal(g, cannotTell(err))
-		return true
+		f := cannotTell(err)
+		return &f
 	}
-	if d := g.rules.Judge(policy.Facts{Now: p.now()}); d.Outcome == policy.Denied && d.Rule != nil {
-		g.decision = d
-		p.writeRefusal(g, p.refusalOf(g, ruleDenied)) // which opens the entrance
-		countRule(g.entrance.Counter, d.Rule)
-		return true
+	d := g.rules.Judge(policy.Facts{Now: p.now()})
+	if d.Outcome != policy.Denied || d.Rule == nil {
+		return nil
 	}
-	return false
+	g.decision = d
+	in, _ := g.open() //nolint:errcheck // what cannot be counted is refused all the same
+	countRule(in.Counter, d.Rule)
+	f := p.refusalOf(g, ruleDenied)
+	return &f
 }
 
 // ruleRefusal is the answer to a request that a rule refuses, or that none allows.

@@ -36,6 +36,7 @@ type requestState struct {
 	came       *snapshot            // the request as it came. nil: its rules do not change
 	selected   bool                 // whether rules is known
 	decision   policy.Decision      // which rule let it pass, or what kept it
+	judging    judgement            // what the steps of judge know
 	needs      []string             // scopes of the tools that it calls
 	reason     refusals.Reason      // why it was kept. Empty: it was not
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
