@@ -297,9 +297,9 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 // prepareRefusal makes the event of a refused code. It is always made, since the code can still be refused inside the
 // transaction.
 func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
-	kind := EventCodeReplayed
-	if v == codeForeign || v == codeMismatch || v == codeUnproved {
-		kind = eventCodeRefused
+	kind := eventCodeRefused
+	if v == codeGood || v == codeSpent {
+		kind, v = EventCodeReplayed, codeSpent // a good code can be redeemed by another request until the transaction
 	}
 	e, err := s.deps.Events.New(kind, g.From)
 	if err != nil {

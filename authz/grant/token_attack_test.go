@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -69,6 +70,20 @@ func TestCodeAttacks(t *testing.T) {
 			}
 		}
 		authztest.WantEvent(t, h, authztest.Demo, "token.CodeReplayedEvent", 63)
+		err := h.Store.View(t.Context(), func(tx storage.Tx) error {
+			for e, err := range eventtest.All(tx) {
+				if err != nil {
+					return err
+				}
+				if e.Type == "token.CodeReplayedEvent" && e.Reason != "the code was used before" {
+					t.Errorf("the reason of a replay = %q, want that of one after the other", e.Reason)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	})
 	authztest.Attack(t, "a code is redeemed after the person has signed out", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo)
