@@ -66,7 +66,7 @@ func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 	changed.Password, changed.Name = secret.New("the second password of ann"), "Ann Two"
 	got := strings.Join(differences(h, changed), "\n")
 	for _, want := range []string{
-		"password: person ann@example.com: has another password", "`caddy gatehouse person passwd ann@example.com`",
+		"password: person ann@example.com: has a different password", "`caddy gatehouse person passwd ann@example.com`",
 		`name: person ann@example.com: name is "Ann One"`, "caddy gatehouse import FILE --update",
 	} {
 		if !strings.Contains(got, want) {
