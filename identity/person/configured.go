@@ -250,9 +250,9 @@ func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) 
 // each once: from then on they are like persons that were added by command.
 func (s *Service) noLongerConfigured(ctx context.Context, present map[string]bool) (list []Difference, err error) {
 	var gone []string
-	var names map[string]string
+	var names map[string][2]string // the username, alone and as commands name it
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
-		gone, names = nil, map[string]string{}
+		gone, names = nil, map[string][2]string{}
 		for e, err := range configured.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -266,7 +266,11 @@ func (s *Service) noLongerConfigured(ctx context.Context, present map[string]boo
 				return err
 			}
 			if found && rec.State != Removed && rec.State != Blocked {
-				names[e.Key] = rec.Username
+				called, err := s.InPartition(rec.PartitionName(), rec.Username)
+				if err != nil {
+					return err
+				}
+				names[e.Key] = [2]string{rec.Username, called}
 			}
 			if len(gone) == pageSize {
 				break
@@ -278,10 +282,10 @@ func (s *Service) noLongerConfigured(ctx context.Context, present map[string]boo
 		return nil, err
 	}
 	for _, id := range gone {
-		if name := names[id]; name != "" {
+		if name, ok := names[id]; ok {
 			list = append(list, Difference{
-				name, "", "person " + name + ": is no longer in the Caddyfile but can still sign in",
-				fmt.Sprintf("`caddy gatehouse person block %s` ends that", name),
+				name[0], "", "person " + name[0] + ": is no longer in the Caddyfile but can still sign in",
+				fmt.Sprintf("`caddy gatehouse person block %s` ends that", name[1]),
 			})
 		}
 	}

@@ -112,6 +112,16 @@ func TestPersonGoneFromTheCaddyfile(t *testing.T) {
 	}
 }
 
+// The command that the difference names is about the person of that partition, not one of the same name in another.
+func TestPersonOfAPartitionGoneFromTheCaddyfile(t *testing.T) {
+	t.Parallel()
+	ann, bob := person.NewPerson{Username: "ann"}, person.NewPerson{Username: `acme\ann`}
+	h := identitytest.New(t, partitioned(), func(c *identity.Config) { c.Persons = []person.NewPerson{ann, bob} })
+	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], `person block acme\ann` + "`") {
+		t.Errorf("differences = %q, want the person of acme", got)
+	}
+}
+
 // hashesOf returns how many slow hashes a restart with these persons computes, and the differences.
 func hashesOf(h *identitytest.Harness, persons ...person.NewPerson) (hashes int64, differ []string) {
 	h.T.Helper()
