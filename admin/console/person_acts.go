@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
@@ -189,7 +190,8 @@ func (c *Console) block(v *layout.Visit, in url.Values) (layout.Result, error) {
 	var until time.Time
 	if day := in.Get("until"); day != "" {
 		var err error
-		if until, err = time.Parse(time.DateOnly, day); err != nil {
+		// The form of an Undo has a time of day too. A date field would not show it, so it is a field of its own.
+		if until, err = time.Parse(time.DateTime, day+" "+cmp.Or(in.Get("until_time"), "00:00:00")); err != nil {
 			return layout.Result{}, &layout.Problem{Field: "until", Key: "console.problem.until"}
 		}
 	}
@@ -210,7 +212,7 @@ func (c *Console) unblock(v *layout.Visit, _ url.Values) (out layout.Result, err
 	if p.State == person.Blocked {
 		out.Undo = &layout.Undo{Act: "block"}
 		if until := p.BlockedUntil.UTC(); !p.BlockedUntil.IsZero() {
-			out.Undo.Values = url.Values{"until": {until.Format(time.DateOnly)}}
+			out.Undo.Values = url.Values{"until": {until.Format(time.DateOnly)}, "until_time": {until.Format(time.TimeOnly)}}
 		}
 	}
 	return out, c.Identity.Person.SetState(v.Context(), p.ID, person.Active, v.Actor())

@@ -104,6 +104,16 @@ func TestUndo(t *testing.T) {
 		}
 		b.acts(at + "/unblock")
 	})
+	t.Run("a block that ends later today", func(t *testing.T) {
+		end := h.clock.Now().Add(5*time.Hour + 17*time.Second)
+		h.must(h.id.Person.Block(t.Context(), id, end, audit.Actor{}))
+		a := b.undoes(b.acts(at + "/unblock"))
+		p, err := h.id.Person.Person(t.Context(), id)
+		h.must(err)
+		if a.Code != http.StatusOK || p.State != person.Blocked || !p.BlockedUntil.Equal(end) {
+			t.Errorf("an undone unblocking = %d, %s until %s, want until %s:\n%s", a.Code, p.State, p.BlockedUntil, end, a.form())
+		}
+	})
 }
 
 // TestUndoOfWhatWasSo: an act that has changed nothing, or whose counterpart leads elsewhere than back, is not undone.
