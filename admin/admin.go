@@ -180,7 +180,7 @@ func (s *Service) Names(tx storage.Tx, ids []string) (map[string]string, error) 
 // EndSession ends a session and everything that depends on it, or returns ErrGone.
 func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) error {
 	var rec session.Record
-	now := time.Now().UTC()
+	now := s.Recorder.Now().UTC()
 	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
 		rec, err = s.Identity.Session.Live(tx, id, now)
 		return err

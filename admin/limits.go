@@ -78,7 +78,7 @@ func limitUse(u *limit.Use) LimitUse {
 // LiftLimit forgets once what a caller has used of a limit or quota. It returns ErrGone if no one is counted under the
 // id.
 func (s *Service) LiftLimit(ctx context.Context, id string, by audit.Actor) error {
-	u, err := s.FindLimit(id, time.Now())
+	u, err := s.FindLimit(id, s.Recorder.Now())
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,19 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestBlocks: a block ends by itself at the time that it was given, someone who was invited is invited again after one
@@ -121,6 +125,28 @@ func TestMoreOfAPerson(t *testing.T) {
 	}
 	if a := b.acts(path + "/verify"); a.Code != http.StatusOK || strings.Contains(a.form(), "Not verified") {
 		t.Errorf("verify = %d\n%s", a.Code, a.form())
+	}
+}
+
+// TestEndSessionByTheClock: whether a session is live is judged by the clock of the service, here of a year long ago.
+func TestEndSessionByTheClock(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.clock.Advance(-20 * 365 * 24 * time.Hour)
+	id := h.personID("nobody@example.com")
+	h.as("nobody@example.com")
+	var open []session.Session
+	h.must(h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+		open, err = h.id.Session.OfPerson(tx, id, h.clock.Now())
+		return err
+	}))
+	if len(open) != 1 {
+		t.Fatalf("%d sessions, want 1", len(open))
+	}
+	for _, want := range []error{nil, admin.ErrGone} {
+		if err := h.console.Manage.EndSession(t.Context(), open[0].ID, audit.Actor{}); !errors.Is(err, want) {
+			t.Errorf("EndSession = %v, want %v", err, want)
+		}
 	}
 }
 
