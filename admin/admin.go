@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -268,8 +267,9 @@ func (c *PersonChange) apply(d *person.Details) {
 		at = len(d.Profile.EmailAddresses) - 1
 	}
 	e := &d.Profile.EmailAddresses[at]
-	if c.Email != nil && !strings.EqualFold(*c.Email, e.Value) {
-		e.Value, e.Verified = *c.Email, false
+	if c.Email != nil {
+		e.Verified = e.Verified && person.FoldEmail(*c.Email) == person.FoldEmail(e.Value) // another spelling stays verified
+		e.Value = *c.Email
 	}
 	if c.EmailVerified != nil {
 		e.Verified = *c.EmailVerified

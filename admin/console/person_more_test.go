@@ -128,6 +128,27 @@ func TestMoreOfAPerson(t *testing.T) {
 	}
 }
 
+// TestSpellingOfAnAddress: another spelling of an address is stored and stays verified. A new address is not verified.
+func TestSpellingOfAnAddress(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.personID("nobody@example.com")
+	for _, tt := range []struct {
+		email    string
+		verified bool
+	}{
+		{"Nobody@Example.com", true},
+		{"someone@example.com", false},
+	} {
+		h.must(h.console.Manage.ChangePerson(t.Context(), id, admin.PersonChange{Email: &tt.email}, audit.Actor{}, nil))
+		p, err := h.id.Person.Person(t.Context(), id)
+		h.must(err)
+		if p.Email != tt.email || p.EmailVerified != tt.verified {
+			t.Errorf("after the change to %q: %q, verified: %t, want verified: %t", tt.email, p.Email, p.EmailVerified, tt.verified)
+		}
+	}
+}
+
 // TestEndSessionByTheClock: whether a session is live is judged by the clock of the service, here of a year long ago.
 func TestEndSessionByTheClock(t *testing.T) {
 	t.Parallel()

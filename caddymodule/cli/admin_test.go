@@ -46,7 +46,11 @@ func TestPersonAdministration(t *testing.T) {
 		!strings.Contains(out, "alan@example.com (verified)") || !strings.Contains(out, "signs in with  password") {
 		t.Errorf("person show = %s", out)
 	}
+	s.Run("", "person", "set", "alan", "--email", "Alan@Example.com")
 	shown := servertest.Decode[map[string]any](t, s.Run("", "person", "show", "alan", "--json"))
+	if shown["email"] != "Alan@Example.com" {
+		t.Errorf("e-mail address = %v, want it as it was typed", shown["email"])
+	}
 	if shown["has_password"] != true || shown["email_verified"] != true || shown["state"] != "ACTIVE" {
 		t.Errorf("person show --json = %v", shown)
 	}
