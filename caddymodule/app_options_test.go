@@ -325,11 +325,11 @@ func TestProvisionFaults(t *testing.T) {
 		},
 		"keys in no file": {
 			clientWithKeys(filepath.Join(dir, "keys.json")),
-			[]string{"client a: jwks: ", "no such file", "what the keys sign is refused"},
+			[]string{"client a: jwks: ", "no such file", "anything signed by these keys is refused"},
 		},
 		"a private key": {
 			clientWithKeys(private),
-			[]string{"client a: jwks: ", "publish the public part alone", "what the keys sign is refused"},
+			[]string{"client a: jwks: ", "publish the public part alone", "anything signed by these keys is refused"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

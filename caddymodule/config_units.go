@@ -95,12 +95,12 @@ func (a *App) loadBootstrap() (err error) {
 	}
 	a.bootstrapFault = fault
 	a.warn("identity: bootstrap", fmt.Sprintf("identity: bootstrap %s: %v: an empty storage could not start with it", file, err),
-		"correct it, or remove the option: this storage has its settings")
+		"correct it, or remove the option: this storage already has settings")
 	a.initial, err = a.configOf().Check([]byte("{}"))
 	return err
 }
 
-// startsEmpty reports whether the storage is sure to have no settings yet.
+// startsEmpty reports whether the storage certainly has no settings yet.
 func (a *App) startsEmpty() bool {
 	kf, ok := a.storage.(shared.KeyFiler)
 	if !ok {
@@ -114,9 +114,9 @@ func readBootstrap(file string) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if dir, wdErr := os.Getwd(); wdErr == nil && !filepath.IsAbs(file) {
-			return nil, fmt.Errorf("there is no such file in %s, where Caddy was started: write its whole path", dir)
+			return nil, fmt.Errorf("there is no such file in %s, where Caddy was started: write its full path", dir)
 		}
-		return nil, errors.New("there is no such file: make it, or correct the path")
+		return nil, errors.New("there is no such file: create it, or correct the path")
 	}
 	if err == nil && len(raw) > maxBootstrap {
 		err = errors.New("the file has more than 512 KiB")

@@ -137,7 +137,7 @@ func TestLimitsAreExplained(t *testing.T) {
 	ref := servertest.Decode[struct {
 		Ref string `json:"ref"`
 	}](t, body).Ref
-	if out := s.Run("", "why", ref); !strings.Contains(out, "too often") || !strings.Contains(out, "limit 2/h per client") {
+	if out := s.Run("", "why", ref); !strings.Contains(out, "too many requests in a short time") || !strings.Contains(out, "limit 2/h per client") {
 		t.Errorf("why = %s, want the limit", out)
 	}
 }

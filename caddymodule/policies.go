@@ -34,7 +34,7 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 	}
 	a.mu.Unlock()
 	if found == nil && !known {
-		// The storage may have it, which no one knows before the start: examinePolicies looks there.
+		// The storage may have it, which is unknown before the start: examinePolicies checks that.
 		f := a.missingPolicy(use)
 		diagnostic.Report(f)
 		a.log.Info(f.Reason, zap.String("fix", f.Fix), zap.String("at", f.Place))
@@ -42,21 +42,21 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 	return found
 }
 
-// missingPolicy is the finding of a site that names a policy which is not there.
+// missingPolicy returns the finding about a site that names a missing policy.
 func (a *App) missingPolicy(u policyUse) diagnostic.Finding {
 	const reason = "the policy %s is not in the Caddyfile: until the configuration API has it, the site %s refuses everybody"
 
-	mend := fmt.Sprintf("write it in the global block, as `policy %s { ... }`, or store it by the configuration API", u.policy)
+	fix := fmt.Sprintf("write it in the global block, as `policy %s { ... }`, or store it by the configuration API", u.policy)
 	if meant := spelling.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
-		mend = fmt.Sprintf("did you mean %q?", meant)
+		fix = fmt.Sprintf("did you mean %q?", meant)
 	}
 	return diagnostic.Finding{
-		Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Fix: mend,
+		Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Fix: fix,
 		About: "site " + siteOf(u.site),
 	}
 }
 
-// siteOf is a site without its place.
+// siteOf returns a site without its place.
 func siteOf(user string) string {
 	site, _, _ := strings.Cut(user, " (")
 	return site
@@ -97,11 +97,11 @@ func (a *App) fixedPolicies() map[string]settings.FixedPolicy {
 	return out
 }
 
-// examinePolicies warns of policies that sites name and that are nowhere, and of those of the configuration API that
-// count for nothing.
+// examinePolicies warns of missing policies that sites name, and of policies of the configuration API that have no
+// effect.
 func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.Book, found func(diagnostic.Finding)) {
-	warn := func(place, reason, mend string) {
-		found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: mend, About: "policies"})
+	warn := func(place, reason, fix string) {
+		found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: fix, About: "policies"})
 	}
 	for _, use := range a.usesOfPolicies() {
 		if a.Policies[use.policy] != nil || book.Named(use.policy) != nil {
@@ -121,7 +121,7 @@ func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.B
 	}
 	overruled := i.config.OverruledPolicies(units)
 	for _, name := range slices.Sorted(maps.Keys(overruled)) {
-		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which counts for nothing", name),
+		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which has no effect", name),
 			"remove it there, or rename this one")
 	}
 }

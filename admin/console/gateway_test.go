@@ -102,7 +102,7 @@ func (h *harness) gateway(m *admin.Service) sites.Deps {
 				Caller: &sites.Caller{PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com", Groups: []string{"staff"}, Level: 1},
 				Status: 403, Message: "Come back in the morning.", Notes: []string{"asked of " + q.Address + " at " + q.At},
 				Steps: []sites.Step{{
-					Place: "Caddyfile:20", Verdict: "deny", Why: "a deny rule of the site fits the request",
+					Place: "Caddyfile:20", Verdict: "deny", Why: "a deny rule of the site matches the request",
 					WantedLevel: 2, Rules: []sites.Line{
 						{Kind: "deny", Rule: "nobody at night", Place: "Caddyfile:22", Fit: "fits", Decides: true},
 						{Kind: "allow", Rule: "the rule at Caddyfile:23", Place: "Caddyfile:23", Fit: "not_asked"},

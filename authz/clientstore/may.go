@@ -155,7 +155,7 @@ var ErrExchange = denial.New(denial.ExchangeRefused, "the client may not exchang
 // ErrProvider is the cause of a refused identity provider.
 var ErrProvider = denial.New(denial.ProviderNotOffered, "unable to determine identity provider")
 
-var errNoProof = denial.New(denial.ProofMissing, "the client must prove to have a key, and the request has no DPoP proof")
+var errNoProof = denial.New(denial.ProofMissing, "the client must prove possession of a key, and the request has no DPoP proof")
 
 // May is the one place that says whether a client is allowed a grant, scopes, an identity provider and resources. Every
 // request for a token or code passes here.

@@ -27,7 +27,7 @@ import (
 func (c *Client) Build(r *caddyfileutil.Resolver) *client.Client {
 	before := r.ProblemCount()
 	out := c.Resolve(r)
-	if r.Adapting() { // what is only known later must not look missing or wrong now
+	if r.Adapting() { // the value of a placeholder must not look missing or wrong
 		if caddyfileutil.HasPlaceholder(c.ID) {
 			out.ID = "placeholder"
 		}
@@ -42,7 +42,7 @@ func (c *Client) Build(r *caddyfileutil.Resolver) *client.Client {
 	return out
 }
 
-// Resolve returns the client with each value checked by itself.
+// Resolve returns the client. Each value is checked on its own.
 func (c *Client) Resolve(r *caddyfileutil.Resolver) *client.Client {
 	of := "client " + c.ID + ": "
 	c.logo = caddyfileutil.ReadPicture(r, of+"logo", c.Logo)
@@ -121,7 +121,7 @@ func (e *Exchange) build(r *caddyfileutil.Resolver, of string) *client.Exchange 
 	return out
 }
 
-// Build returns the app of a client, or nil.
+// build returns the app of a client, or nil.
 func (a *MobileApp) build(r *caddyfileutil.Resolver, of string) *client.App {
 	if a == nil {
 		return nil
@@ -141,7 +141,7 @@ func (a *MobileApp) build(r *caddyfileutil.Resolver, of string) *client.App {
 // maxJWKS is the size in bytes of a file with keys.
 const maxJWKS = 256 << 10
 
-// readKeys returns the public keys of a file, or where they are.
+// readKeys returns the public keys of a file, or their address.
 func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, string) {
 	at, ok := r.Text(option, file, nil)
 	switch {
@@ -154,7 +154,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, stri
 	case r.Verbatim(): // a request must not read the server's files
 		r.Fail("%s: want the URL of a JSON Web Key Set", option)
 		return nil, ""
-	case r.Adapting(): // the file may lie on another machine
+	case r.Adapting(): // the file may be on another machine
 		return nil, caddyfileutil.StandInURI
 	}
 	info, err := os.Stat(at)
@@ -174,7 +174,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, stri
 	}
 	if err != nil {
 		r.Lack(caddyfileutil.Fault{
-			Option: option, Reason: fmt.Sprintf("%s: %s: %v: what the keys sign is refused", option, at, err),
+			Option: option, Reason: fmt.Sprintf("%s: %s: %v: anything signed by these keys is refused", option, at, err),
 			Fix: "put a JSON Web Key Set with public keys there, and reload",
 		})
 		return noKeys()
@@ -182,7 +182,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, stri
 	return keys, ""
 }
 
-// noKeys returns a key that no one has, so nothing is signed by it. An empty set would be an option that was forgotten.
+// noKeys returns a key that no one can sign with. An empty set would look like a missing option.
 func noKeys() (*jwa.KeySet, string) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -268,8 +268,8 @@ func ofExchange(e *client.Exchange) *Exchange {
 	return out
 }
 
-// Of returns a client in the form of the configuration, without its secrets. written is what the configuration says of
-// it, with its files. nil: it was added by command.
+// Of returns a client in the form of the configuration, without its secrets. written is the client in the
+// configuration, with its files. nil: it was added by command.
 func Of(c *client.Client, written *Client) Client {
 	keys, logo := c.JWKSURI, ""
 	if written != nil {

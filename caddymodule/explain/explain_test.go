@@ -108,7 +108,7 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z",
-			[]string{"deny: it is refused", "no allow rule of the site fits", "allow office: no: another request"},
+			[]string{"deny: it is refused", "no allow rule of the site matches", "allow office: no: another request"},
 		},
 		{"--url $/healthz", []string{"public: it passes without"}},
 		{"--url $/moved/x", []string{"sign-in: ", "allow moved: after sign-in"}},
@@ -231,7 +231,7 @@ public  -      GET  http://`+s.Addr+`/anything
 	}
 	for _, want := range []string{
 		"wiki.cases:19: want allow, got deny: the rule archive at ", "wiki.cases:20: want allow, got deny: no rule decides, but protect at ",
-		"no allow rule of the site fits",
+		"no allow rule of the site matches",
 		"wiki.cases:21: want the rule vault to decide: the rule reports at ", filepath.Base(config) + ":",
 	} {
 		if !strings.Contains(out, want) {

@@ -29,7 +29,7 @@ type Metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	resolved       map[string]*resolved   // those of requests, by endpoint
 	tokens         prometheus.Counter
-	introspections *prometheus.CounterVec // by who asked
+	introspections *prometheus.CounterVec // by caller
 	asked          prometheus.Counter     // introspections at the endpoint
 	panics         prometheus.Counter
 	webhooks       *prometheus.CounterVec // by outcome
@@ -50,7 +50,7 @@ type Metrics struct {
 	Unkept func() int64
 	// Calls counts the recorded calls: written, lost and waiting.
 	Calls func() (written, lost, waiting int64)
-	// Limits returns which share of the keys that limits can remember is in use, by their kind.
+	// Limits returns the used share of the keys that limits can remember, by their kind.
 	Limits func() map[string]float64
 
 	events func() audit.Stats             // of the keeper
@@ -81,7 +81,7 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 			Name: "gatehouse_token_responses_total", Help: "Token requests that were answered with tokens.",
 		}),
 		introspections: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gatehouse_introspections_total", Help: "Tokens looked up, by who asked (endpoint, protect).",
+			Name: "gatehouse_introspections_total", Help: "Tokens looked up, by caller (endpoint, protect).",
 		}, []string{"by"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gatehouse_panics_total", Help: "Requests that ended in a panic. Anything above zero is a defect.",
@@ -148,7 +148,7 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 	return m
 }
 
-// Watch follows a hasher; that of the newest configuration is shown.
+// Watch sets the hasher of the newest configuration, whose counters are shown.
 func (m *Metrics) Watch(h *secret.Hasher) { m.hasher.Store(h) }
 
 // Register adds the metrics to the registry of a configuration.
@@ -163,12 +163,12 @@ func (m *Metrics) Register(reg *prometheus.Registry) error {
 }
 
 var (
-	descUpdates  = prometheus.NewDesc("gatehouse_storage_updates_total", "Transactions answered, those that failed too.", nil, nil)
+	descUpdates  = prometheus.NewDesc("gatehouse_storage_updates_total", "Transactions answered, including those that failed.", nil, nil)
 	descCommits  = prometheus.NewDesc("gatehouse_storage_commits_total", "Synced batches of transactions.", nil, nil)
 	descRecords  = prometheus.NewDesc("gatehouse_storage_records_total", "Records written or deleted.", nil, nil)
 	descSync     = prometheus.NewDesc("gatehouse_storage_sync_seconds_total", "Time that batches took, sync included.", nil, nil)
 	descLastSync = prometheus.NewDesc("gatehouse_storage_last_sync_seconds", "Time that the last batch took, sync included.", nil, nil)
-	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
+	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space at the last check.", nil, nil)
 	descReopened = prometheus.NewDesc("gatehouse_storage_reopenings_total",
 		"Times that the store was opened again after a failed commit. Anything above zero is a fault of the disk.", nil, nil)
 	descRetries = prometheus.NewDesc("gatehouse_storage_retries_total",
@@ -176,7 +176,7 @@ var (
 		[]string{"operation"}, nil)
 	descTrips = prometheus.NewDesc("gatehouse_storage_round_trips_total", "Round trips to the database. PostgreSQL only.", nil, nil)
 	descHears = prometheus.NewDesc("gatehouse_storage_notified",
-		"1 while the database tells at once what other nodes write, otherwise 0. PostgreSQL only.", nil, nil)
+		"1 while the database notifies of the writes of other nodes, otherwise 0. PostgreSQL only.", nil, nil)
 	descHashed = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
 	descQueue  = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
 
@@ -185,7 +185,7 @@ var (
 	descCalls = prometheus.NewDesc("gatehouse_audited_calls_total",
 		"Calls that a site with audit has let pass: written, or lost because storage was too slow or failed.", []string{"result"}, nil)
 	descLimits = prometheus.NewDesc("gatehouse_limit_fill_ratio",
-		"Share of the addresses, callers and quotas that limits can remember which is in use.", []string{"kind"}, nil)
+		"Used share of the addresses, callers and quotas that limits can remember.", []string{"kind"}, nil)
 	descCallsWaiting = prometheus.NewDesc("gatehouse_audited_calls_waiting", "Calls in memory that are not written yet.", nil, nil)
 	descSealed       = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
 	descCollected    = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
@@ -193,7 +193,7 @@ var (
 	descBytes        = prometheus.NewDesc("gatehouse_event_bytes_by_type_total",
 		"Bytes of sealed events as they are stored, without indexes, by type.", []string{"type"}, nil)
 	descBehind = prometheus.NewDesc("gatehouse_events_unsealed",
-		"Events that were not sealed yet at the last look, twice a second.", nil, nil)
+		"Events that were not sealed yet at the last check, twice a second.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -276,7 +276,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectShared adds what a storage in a database counts.
+// collectShared adds the counters of a storage in a database.
 func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
 	if m.shared == nil {
 		return
@@ -449,7 +449,7 @@ func (m *Metrics) CountSite(site, result, reason string) {
 	}
 }
 
-// Judged counts a request that a site has judged, by how long that took.
+// Judged counts a request that a site has judged, by the time that it took.
 func (m *Metrics) Judged(took time.Duration) { m.Sites.Judged(took) }
 
 // CountShadow counts a request at a site with shadow rules. Site and rule are named in the configuration.
@@ -501,7 +501,7 @@ func (m *Metrics) CountPanics(n int64) { m.panics.Add(float64(n)) }
 // Endpoint is the label of a path, or "".
 func Endpoint(path string) string { return endpoints[path] }
 
-// Free returns the free space of the storage in bytes, or nil if the engine does not tell.
+// Free returns the function that returns the free space of the storage in bytes, or nil if the engine does not know it.
 func (m *Metrics) Free() func() uint64 {
 	if m.stats == nil {
 		return nil

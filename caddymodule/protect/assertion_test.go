@@ -160,7 +160,7 @@ func TestAssertionInCaddyfile(t *testing.T) {
 		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other ML-DSA-44\n }\n}", `"X-Other" is no algorithm`},
 		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other X-Third\n }\n}", "want one header and one algorithm"},
 		{"wiki.example.com {\n protect {\n assertion\n assertion\n }\n}", "assertion is already set"},
-		{"wiki.example.com {\n protect {\n assertion Cookie\n }\n}", "Cookie has a meaning of its own"},
+		{"wiki.example.com {\n protect {\n assertion Cookie\n }\n}", "Cookie already has a meaning in HTTP"},
 		{"wiki.example.com {\n protect {\n assertion X-Gate\n headers X_Gate sub\n }\n}", "is not a header name"},
 		{"wiki.example.com {\n protect {\n assertion X-Gate\n headers x-gate sub\n }\n}", "is one of headers, too"},
 		{":8080 {\n protect {\n assertion\n }\n}", "names no host"},

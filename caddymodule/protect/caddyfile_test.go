@@ -246,7 +246,7 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 		{"preflight argument", "preflight on", "switched on by `preflight` alone: remove \"on\""},
 		{"scope", "scopes a\"b", "is not a scope"},
 		{"header", "headers Remote-User", "want a header and a claim"},
-		{"header name", "headers Cookie sub", "has a meaning of its own"},
+		{"header name", "headers Cookie sub", "already has a meaning in HTTP"},
 		{"header twice", "headers Remote-User sub\n\t\theaders remote-user name", "is set twice"},
 		{"public", "public /a//b", "is not a path"},
 		{"public all", "public /*", "open the whole site"},

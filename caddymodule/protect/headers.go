@@ -33,7 +33,7 @@ var defaultHeaders = []IdentityHeader{
 // checked here, and Proxy, which CGI programs read as the address of a proxy for their own requests.
 var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url", "Proxy"}
 
-// proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
+// proxyHeaders tell what a proxy saw. They are accepted from Caddy's trusted_proxies and deleted otherwise, like
 // everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
 var proxyHeaders = []string{
 	"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
@@ -90,13 +90,13 @@ func (p *Protect) form(g *requestState) *refusal {
 	return nil
 }
 
-// plainConnection tells the usual values apart without looking closer.
+// plainConnection reports whether a Connection header has one of the usual values, which name no other header.
 func plainConnection(v string) bool {
 	return v == "keep-alive" || v == "close" || v == "Upgrade" || v == "keep-alive, Upgrade"
 }
 
-// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path. What an
-// earlier protect has set stays in a request that this one does not guard.
+// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path. Headers
+// that an earlier protect has set stay in a request that this one does not guard.
 func (p *Protect) cleanse(g *requestState, guarded bool) {
 	r := g.r
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
@@ -108,7 +108,7 @@ func (p *Protect) cleanse(g *requestState, guarded bool) {
 		if slices.ContainsFunc(kept, func(h IdentityHeader) bool { return h.Name == name }) {
 			continue
 		}
-		// A proxy writes the names as they are. Other spellings are those of its client.
+		// A proxy writes the canonical names. Other spellings come from its client.
 		if p.guarded.Has(name) || (isForwarded(name) || proxyNames.Has(name)) && (!trusted || fieldname.Plain(name) != name) {
 			delete(r.Header, name)
 		}
@@ -177,8 +177,8 @@ func introduced(r *http.Request) bool {
 	return ok
 }
 
-// placeholders sets {http.auth.user.*}. who nil: no one was asked for, so all are empty. A placeholder that is not set
-// would go upstream unresolved.
+// placeholders sets {http.auth.user.*}. who nil: no credential was required, so all are empty. A placeholder that is
+// not set would go upstream unresolved.
 func placeholders(r *http.Request, who *token.Introspection, now func() time.Time) *holder {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -258,7 +258,7 @@ func withoutOurs(lines []string) (kept []string, found bool) {
 	return kept, true
 }
 
-// mayBeOurs is a quick look for the "gh-" that each of our cookie names holds.
+// mayBeOurs is a quick search for the "gh-" that each of our cookie names contains.
 func mayBeOurs(line string) bool {
 	for i := 0; i+2 < len(line); i++ {
 		if line[i]|0x20 == 'g' && line[i+1]|0x20 == 'h' && line[i+2] == '-' {
@@ -268,7 +268,7 @@ func mayBeOurs(line string) bool {
 	return false
 }
 
-// dropOurs removes cookies that an upstream sets under one of Gatehouse's names from an answer.
+// dropOurs removes from an answer the cookies that an upstream sets under one of Gatehouse's names.
 func dropOurs(h http.Header) {
 	for _, field := range [...]string{"Set-Cookie", http.TrailerPrefix + "Set-Cookie"} {
 		if lines := h[field]; slices.ContainsFunc(lines, mayBeOurs) {
@@ -315,8 +315,8 @@ func misread(group string) bool {
 
 const maxFieldValue = 8 << 10 // bytes of an identity header
 
-// fieldValue makes a text fit for one header field: UTF-8 as it is, as peers do, without control characters and what
-// else could end a line somewhere. What is too long is left out rather than cut to something else.
+// fieldValue makes a text fit for one header field: UTF-8 as it is, as peers do, without control characters and other
+// ends of lines. A text that is too long is left out: its beginning can mean something else.
 func fieldValue(s string) string {
 	if len(s) > maxFieldValue {
 		return ""
@@ -346,7 +346,7 @@ func checkIdentityHeader(name string) error {
 		"Origin", "Proxy-Authorization",
 		"Proxy-Connection", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
 	}, c), strings.HasPrefix(c, "Sec-"), isForwarded(c):
-		return fmt.Errorf("%s has a meaning of its own: choose another header, such as Remote-User", c)
+		return fmt.Errorf("%s already has a meaning in HTTP: choose another header, such as Remote-User", c)
 	}
 	return nil
 }

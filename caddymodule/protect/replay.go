@@ -24,13 +24,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// A form that meets an ended session is kept, and sent after the sign-in. The page that asks has the address of the
-// form with one more parameter, and its button posts there, so matchers, rewrites and rules see the very request that
-// they would have seen, and relative links of the answer lead where they should. (docs/decisions/gateway.md#kept-forms)
+// A form that is sent after the session has ended is kept, and sent on after the sign-in. The page that asks has the
+// address of the form with one more parameter, and its button posts there, so matchers, rewrites and rules see the same
+// request as without it, and relative links of the answer work. (docs/decisions/gateway.md#kept-forms)
 
 const (
 	keptParam  = "gatehouse_kept" // id of a kept form
-	keptCookie = 24 * time.Hour   // how long the cookie of an ended session still tells who had it
+	keptCookie = 24 * time.Hour   // how long the cookie of an ended session still identifies its owner
 	maxKind    = 200              // bytes of a Content-Type
 )
 
@@ -50,14 +50,14 @@ var (
 	}
 	keptOfOther = refusal{
 		reason: refusals.FormRefused, status: http.StatusForbidden, code: "access_denied",
-		text: "the form is another account's", page: "error.kept_other", again: "/",
+		text: "the form belongs to another account", page: "error.kept_other", again: "/",
 	}
 )
 
 var checkOnOff = caddyfileutil.OneOf("on", "off")
 
 // park keeps the form of a request whose session has ended. It returns the address of the page that sends it, or "" if
-// the request is no such form.
+// the form is not kept.
 func (p *Protect) park(g *requestState, rec *credentials) string {
 	r, s, keeper := g.r, g.site, g.entrance.Parked
 	text := rec.cookie(s.jar, kindSession)
@@ -70,7 +70,7 @@ func (p *Protect) park(g *requestState, rec *credentials) string {
 	if err != nil || personID == "" || g.entrance.Admit != nil && !g.entrance.Admit(r) {
 		return p.unkept(err)
 	}
-	// Who has no account here never gets this far.
+	// A stranger never gets this far.
 	defer slowbody.Limit(g.ResponseWriter, r, slowbody.FormTime).Stop()
 	body, err := io.ReadAll(io.LimitReader(r.Body, savedforms.MaxBody+1))
 	if err != nil || len(body) > savedforms.MaxBody || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength || len(r.Trailer) > 0 {
@@ -93,7 +93,7 @@ func (p *Protect) park(g *requestState, rec *credentials) string {
 	return withParam(target, keptParam, id)
 }
 
-// unkept logs why a form is not kept, if something has failed. The person reads what those read whose site keeps none.
+// unkept logs the failure by which a form is not kept, if any. The person gets the page of a site that keeps none.
 func (p *Protect) unkept(cause error) string {
 	if cause != nil {
 		p.log.Warn("form not kept", zap.Error(cause))
@@ -164,7 +164,7 @@ func (g *requestState) keyOf(rec *credentials, id string) savedforms.Key {
 // keptPurpose returns the purpose of the token in the page's form.
 func keptPurpose(k savedforms.Key) string { return "kept " + k.Origin + " " + k.ID }
 
-// offer serves the page: to the person who sent the form, signed in well enough for where it goes.
+// offer serves the page to the person who sent the form, once their sign-in is strong enough for its target.
 func (p *Protect) offer(g *requestState, rec *credentials, in Entrance, id string) {
 	c := siteCredential(g.site, rec)
 	who, err := c.recheck(g.r.Context(), in.Authority)
@@ -257,8 +257,8 @@ func (p *Protect) resend(g *requestState, rec *credentials) *refusal {
 		f := keptRefusal(err)
 		return &f
 	}
-	// What the browser says now goes on, such as cookies of the application. Of the kept form there is what belongs to
-	// the body, and the page that it comes from.
+	// The upstream gets the current headers of the browser, such as cookies of the application. Only the headers about the
+	// body and the Referer are those of the kept form.
 	for _, name := range []string{
 		"Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Expect", "Referer",
 		"Trailer", "Transfer-Encoding",

@@ -130,7 +130,7 @@ func TestTransactionTokenInCaddyfile(t *testing.T) {
 		{"assertion txn_token {\n domain a\n domain b\n }", "domain is already set"},
 		{"assertion txn_token {\n audience a\n }", `unrecognized subdirective "audience"`},
 		{"assertion txn_token X-Txn X-Other {\n domain a\n }", `"X-Other" is no algorithm`},
-		{"assertion txn_token Cookie {\n domain a\n }", "Cookie has a meaning of its own"},
+		{"assertion txn_token Cookie {\n domain a\n }", "Cookie already has a meaning in HTTP"},
 		{"assertion txn_token {\n domain a\n }\n headers Txn-Token sub", "is one of headers, too"},
 		{"assertion {\n domain a\n }", "assertion"},
 	} {

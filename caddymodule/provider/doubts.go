@@ -11,10 +11,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that no one reads
-// under that name.
+// This file warns of options that are allowed and probably not meant: words of a pair in the wrong order, and details
+// that no one reads under that name.
 
-// directoryAttributes are attributes of directories, in lower case, that are not details too.
+// directoryAttributes are attributes of directories, in lower case, that are not also names of details.
 var directoryAttributes = []string{
 	"uid", "mail", "cn", "sn", "ou", "givenname", "displayname", "samaccountname", "userprincipalname", "telephonenumber", "memberof",
 	"objectguid", "objectsid", "entryuuid",
@@ -24,8 +24,8 @@ var directoryAttributes = []string{
 // openIDNames are claims of OpenID providers that name the person.
 var openIDNames = []string{"preferred_username", "sub"}
 
-// doubt adds what is probably wrong with a pair of an attribute and a detail. foreign reports whether a word is an
-// attribute at providers of this kind, and no detail.
+// doubt warns of a pair of an attribute and a detail that is probably wrong. foreign reports whether a word is an
+// attribute at providers of this kind, and not a detail.
 func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(detail string) bool) {
 	if caddyfileutil.HasPlaceholder(from) || caddyfileutil.HasPlaceholder(to) {
 		return
@@ -44,12 +44,13 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	}
 }
 
-// swapped reports whether the detail of a pair comes first.
+// swapped reports whether a pair is in the wrong order, with the detail first.
 func swapped(from, to string, foreign func(detail string) bool) bool {
 	return settings.IsClaim(from) && (foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":"))
 }
 
-// foreignOf reports for a login method whether a detail is the name of an attribute at providers of its type.
+// foreignOf returns the function that reports whether a detail is the name of an attribute at providers of a method's
+// type.
 func foreignOf(m *settings.LoginMethod) func(detail string) bool {
 	switch m.Type {
 	case settings.TypeLDAP:
@@ -60,7 +61,7 @@ func foreignOf(m *settings.LoginMethod) func(detail string) bool {
 	return inOpenID
 }
 
-// doubtDetails looks at the details of a provider that browsers are sent to, or that is asked for passwords.
+// doubtDetails warns of pairs and constants of a provider that are probably wrong.
 func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(detail string) bool) {
 	for _, m := range o.Map {
 		doubt(r, "map", m.From, m.To, foreign)
@@ -82,38 +83,38 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 	}
 }
 
-// doubtPort looks at the address of a directory, whose scheme and port contradict each other by the ports that are
-// usual. reason is "" if they do not.
-func doubtPort(address string) (reason, mend string) {
+// doubtPort warns of the address of a directory whose port is usually that of the other scheme. reason is "" if it is
+// not.
+func doubtPort(address string) (reason, fix string) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", ""
 	}
 	switch port := u.Port(); {
 	case u.Scheme == "ldaps" && (port == "389" || port == "3268"):
-		mend = fmt.Sprintf("write `ldaps://%s`, or `ldap://%s` with `starttls`", u.Hostname(), u.Host)
+		fix = fmt.Sprintf("write `ldaps://%s`, or `ldap://%s` with `starttls`", u.Hostname(), u.Host)
 	case u.Scheme == "ldap" && (port == "636" || port == "3269"):
-		mend = fmt.Sprintf("write `ldaps://%s`", u.Host)
+		fix = fmt.Sprintf("write `ldaps://%s`", u.Host)
 	default:
 		return "", ""
 	}
-	return fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), mend
+	return fmt.Sprintf("url %s: directories usually speak the other scheme at port %s", address, u.Port()), fix
 }
 
-// doubts returns what is allowed in a stored login method and probably not meant.
+// doubts returns warnings about a stored login method that is allowed and probably not meant.
 func doubts(m *settings.LoginMethod) (out []idp.Warning) {
 	if m.LDAP == nil {
 		return nil
 	}
 	for _, address := range serverURLs(m.LDAP) {
-		if reason, mend := doubtPort(address); reason != "" {
-			out = append(out, idp.Warning{Reason: reason, Advice: mend})
+		if reason, fix := doubtPort(address); reason != "" {
+			out = append(out, idp.Warning{Reason: reason, Advice: fix})
 		}
 	}
 	return out
 }
 
-// isDetail reports whether a word is the very name of a detail.
+// isDetail reports whether a word is exactly the name of a detail.
 func isDetail(word string) bool {
 	return settings.IsClaim(word) || slices.Contains([]string{"email_verified", "phone_number_verified"}, word)
 }
@@ -129,5 +130,5 @@ func inOpenID(detail string) bool { return slices.Contains(openIDNames, detail) 
 // inHeader reports whether a detail is the name of a header.
 func inHeader(detail string) bool { return strings.Contains(detail, "-") }
 
-// nowhere reports that a detail is no name of an attribute.
+// nowhere is for providers whose attributes cannot be taken for details.
 func nowhere(string) bool { return false }

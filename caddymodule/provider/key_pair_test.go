@@ -264,8 +264,8 @@ func TestDoubtfulPort(t *testing.T) {
 	s.MustCall(http.MethodPost, "/api/v2/config", json.RawMessage(`{"login_methods":{"login_methods":[{"id":"office","name":"Office","type":"LDAP",
 		"enabled":true,"ladp_attributes":{"server_urls":"ldaps://localhost:636, ldaps://localhost:389 ldap://localhost:3269","user_distinguished_name":"cn=reader,dc=example,dc=com",
 		"password":"p","base_suffix":"dc=example,dc=com","match_pattern":"(uid=%s)"}}]}}`), http.StatusNoContent)
-	s.WantFinding("idp office: url ldaps://localhost:389: directories speak the other one of ldap and ldaps at port 389", "write `ldaps://localhost`")
-	s.WantFinding("idp office: url ldap://localhost:3269: directories speak the other one", "write `ldaps://localhost:3269`")
+	s.WantFinding("idp office: url ldaps://localhost:389: directories usually speak the other scheme at port 389", "write `ldaps://localhost`")
+	s.WantFinding("idp office: url ldap://localhost:3269: directories usually speak the other scheme", "write `ldaps://localhost:3269`")
 }
 
 // TestServiceProviderWithoutMetadata: the advice of a finding is about what is missing.

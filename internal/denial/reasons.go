@@ -5,7 +5,7 @@ import "errors"
 // Reason says why someone was refused. It is a word for metrics, logs and programs; operators read its meaning.
 type Reason string
 
-// Every reason there is, with its meaning below. A reason is never renamed: dashboards and alerts count by it.
+// All reasons; meanings has their texts. A reason is never renamed: dashboards and alerts count by it.
 const (
 	// who the caller is
 	NoCredentials  Reason = "no_credentials"
@@ -29,7 +29,7 @@ const (
 	NotAllowed      Reason = "not_allowed"
 	RateLimited     Reason = "rate_limited"
 	QuotaUsed       Reason = "quota_used"
-	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
+	// NotAnAppPassword is about a Basic password at a site that accepts app passwords.
 	NotAnAppPassword Reason = "not_an_app_password" //nolint:gosec // no secret
 
 	// signing in
@@ -113,15 +113,15 @@ const (
 	Insecure         Reason = "not_over_https"
 	APIDisabled      Reason = "api_switched_off"
 
-	// not a verdict: it could not be told
+	// no verdict could be reached
 	Unavailable Reason = "unavailable"
 	Internal    Reason = "internal_error"
-	// and what another server has to say is missing
+	// the answer of another server is missing
 	AuthorityUnavailable Reason = "authority_unavailable"
 )
 
-// meaning is the text for operators: a clause that says why, and a sentence that says what would let the caller in.
-type meaning struct{ why, mend string }
+// meaning is the text for operators: a clause with the cause, and a sentence with the fix that would let the caller in.
+type meaning struct{ why, fix string }
 
 var meanings = map[Reason]meaning{
 	NoCredentials: {"no token or session", "Sign in, or send an access token in the Authorization header."},
@@ -138,16 +138,16 @@ var meanings = map[Reason]meaning{
 	SignInTooOld: {"the sign-in is older than the site accepts", "Sign in again, or change session at the site."},
 	AssuranceTooLow: {
 		"the identity of the person is not assured well enough",
-		"Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the level that is required.",
+		"Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the required level.",
 	},
 	DeviceUnbound: {
 		"the session is not bound to a device",
 		"Use a browser that has Device Bound Session Credentials, and sign in again; docs/device-bound-sessions.md lists them.",
 	},
-	LevelTooLow: {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
+	LevelTooLow: {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the required level."},
 	ScopeMissing: {
 		"the access token lacks a scope that the site requires",
-		"Ask for the scope, allow it to the client, or change scopes at the site.",
+		"Request the scope, add it to the client, or change scopes at the site.",
 	},
 	GroupMissing: {"not in a required group", "Add the person to one of the groups, or change groups at the site or application."},
 	PartitionOther: {
@@ -155,8 +155,8 @@ var meanings = map[Reason]meaning{
 		"Name the partition at the site (partition), if its administrators are to be trusted there.",
 	},
 	NeedUnmet:  {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
-	RuleDenied: {"a deny rule of the site fits the request", "Change the rule that the detail names."},
-	NoRule:     {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
+	RuleDenied: {"a deny rule of the site matches the request", "Change the rule that the detail names."},
+	NoRule:     {"no allow rule of the site matches the request", "Add a rule, or give the person or client what one of the rules needs."},
 	PolicyMissing: {
 		"the site names a policy that does not exist, so it refuses everybody",
 		"Write the policy in the Caddyfile, or store it by the configuration API. The detail names it.",
@@ -164,7 +164,7 @@ var meanings = map[Reason]meaning{
 	NotAllowed: {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
 	RateLimited: {
-		"the caller has come too often in a short time",
+		"the caller has made too many requests in a short time",
 		"Wait for the seconds of Retry-After. The detail names the limit: raise it at the site or in the plan.",
 	},
 	QuotaUsed: {
@@ -172,7 +172,7 @@ var meanings = map[Reason]meaning{
 		"Wait for the next period. The detail names the quota: raise it at the site or in the plan.",
 	},
 	NotAnAppPassword: {
-		"the password that was sent by Basic is no app password",
+		"the password that was sent by Basic is not an app password",
 		"Make one on the account page Security, for this site, and put it into the program in place of the password.",
 	},
 
@@ -185,13 +185,13 @@ var meanings = map[Reason]meaning{
 		"Make a link for a new password: an owner on the person's page, or caddy gatehouse person passwd.",
 	},
 	PlantedAccount: {
-		"the person has a role in the console, and an API client has linked the account elsewhere",
+		"the person has a role in the console, and an API client has linked the account at the provider",
 		"Sign in another way, and connect the account again on the account page Security.",
 	},
 	PersonGone: {"the account was changed or removed meanwhile", "Sign in again."},
 	Throttled:  {"there were too many attempts", "Wait until the time on the page is over."},
 	TooManyBegun: {
-		"too many sign-ins were begun from this network",
+		"too many sign-ins were started from this network",
 		"Wait a moment. If many people share the address, name the proxy in trusted_proxies.",
 	},
 	SignInClosed: {"signing in is switched off", "Switch it on in the settings (features)."},
@@ -203,7 +203,7 @@ var meanings = map[Reason]meaning{
 	PasskeyRefused: {"the passkey was not accepted", "Use a passkey of this account and this address, or another method."},
 	PhoneRefused: {
 		"the phone did not approve the sign-in: a wrong number, or its own sign-in has ended",
-		"Ask for another code and type the number that stands next to it.",
+		"Ask for another code and type the number shown next to it.",
 	},
 	NoSecondFactor:     {"the account has no method that reaches the required level", "Set up a method on the page Security of the account."},
 	SecondFactorNeeded: {"the password alone is not enough", "Sign in on a page, where a second method can be asked for."},
@@ -214,18 +214,18 @@ var meanings = map[Reason]meaning{
 	},
 	ProviderFailed: {
 		"the identity provider could not be reached",
-		"Look at the address and the state of the provider: caddy gatehouse check.",
+		"Check the address and the state of the provider: caddy gatehouse check.",
 	},
-	ProviderNotOffered: {"this way to sign in is not offered here", "Allow the provider to the client, or choose another way."},
+	ProviderNotOffered: {"this way to sign in is not offered here", "Add the provider to the client, or choose another way."},
 	IdentityRefused: {
-		"the identity belongs to no account here and none is made for it",
+		"no account here has the identity, and none is created for it",
 		"Link it to an account, or allow new accounts from this provider.",
 	},
 	LinkInvalid: {"the link is unknown, was used already or has expired", "Use the newest message, or ask for another link."},
 	FlowExpired: {"the sign-in took too long or was begun in another browser", "Start again in one browser."},
 	SignInNeeded: {
-		"the application asked for no page, and no one is signed in",
-		"Let the application send the browser without prompt=none.",
+		"the application asked for an answer without a page, and no one is signed in",
+		"Have the application send the browser without prompt=none (OpenID Connect) or IsPassive (SAML).",
 	},
 	CookiesMissing: {
 		"the browser does not keep the cookie of the site",
@@ -235,22 +235,22 @@ var meanings = map[Reason]meaning{
 
 	ClientUnknown: {"no client has this client_id", "Correct client_id, or add the client."},
 	ClientMetadata: {
-		"a client cannot be registered as it describes itself",
+		"the metadata of a client that registers itself is not accepted",
 		"The cause says what is wrong. A host that it names must be among redirect_hosts of registration, where that is set.",
 	},
 	RegistrationLimit: {
 		"too many clients have registered themselves",
-		"Wait, or raise limit or clients of registration. Those that no one uses are removed by themselves.",
+		"Wait, or raise limit or clients of registration. Unused ones are removed automatically.",
 	},
 	ClientDocument: {
 		"the metadata document of the client cannot be used",
-		"The cause says what is wrong with it. Tell those who offer the client, or open its host with outbound.",
+		"The cause says what is wrong with it. Tell the publisher of the client, or allow its host with outbound.",
 	},
 	ClientDisabled: {"the client is disabled", "Enable the client."},
 	ClientSecret:   {"the client's secret is wrong", "Compare the secret in the application with that of the client."},
 	ClientAuth: {
-		"the client did not authenticate as it is registered",
-		"Compare the method of authentication in the application with that of the client.",
+		"the client did not authenticate by its registered method",
+		"Compare the authentication method in the application with that of the client.",
 	},
 	ClientCertificate: {
 		"the certificate of the client is missing, or is not the one that was expected",
@@ -261,21 +261,21 @@ var meanings = map[Reason]meaning{
 		"the signed request of the client is not valid",
 		"The detail says what is wrong: often a key, a clock or the audience. The keys are those of jwks.",
 	},
-	GrantNotAllowed:     {"the client is not allowed this grant", "Allow the grant to the client."},
+	GrantNotAllowed:     {"the client is not allowed this grant", "Add the grant to the client."},
 	GrantUnsupported:    {"the grant type is unknown", "Use one of those in the metadata."},
 	ResponseUnsupported: {"the response type is unknown or not allowed", "Use response_type=code."},
 	GrantInvalid:        {"the code, refresh token or assertion is unknown, expired or revoked", "Start again with a new sign-in."},
 	AssertionInvalid: {
 		"the assertion is malformed, too old, for another server or not signed by its issuer",
-		"Compare audience, keys and clock of the issuer with trust_issuer. The cause in the log says which it is.",
+		"Compare audience, keys and clock of the issuer with trust_issuer. The cause in the log says which of these it is.",
 	},
 	AssertionUntrusted: {
-		"no trust_issuer has the issuer of the assertion, or none of its rules fits",
+		"no trust_issuer has the issuer of the assertion, or none of its rules matches",
 		"Compare issuer and claims with trust_issuer and its match. The cause in the log names the claim.",
 	},
 	AssertionReplayed: {
 		"the assertion was used before",
-		"Get a new one for each token, or allow it with reuse on. If the workload does, the assertion was stolen.",
+		"Get a new one for each token, or allow it with reuse on. If the workload already gets new ones, the assertion was stolen.",
 	},
 	SubjectToken: {
 		"the token that was to be exchanged, or the actor's, is not valid here",
@@ -287,24 +287,24 @@ var meanings = map[Reason]meaning{
 	},
 	ExchangeRefused: {
 		"the client may not exchange tokens of that client, or not for that audience",
-		"Name both in exchange of the client, or the server elsewhere with id_jag.",
+		"Name both in exchange of the client, or the other server with id_jag.",
 	},
 	CodeReplayed: {
 		"the code was used a second time, so its tokens were revoked",
-		"Redeem a code once. If the application does, the code was stolen.",
+		"Redeem a code once. If the application already does so, the code was stolen.",
 	},
 	RefreshReplayed: {
 		"the refresh token was used a second time, so the grant was revoked",
-		"Store the newest refresh token. If the application does, an older one was stolen.",
+		"Store the newest refresh token. If the application already does so, an older one was stolen.",
 	},
-	ProofKey: {"redirect_uri or code_verifier is not that of the sign-in", "Send both exactly as when the sign-in began."},
+	ProofKey: {"redirect_uri or code_verifier does not match the sign-in", "Send both exactly as when the sign-in began."},
 	KeyUnproved: {
 		"the token or code is bound to a key or certificate, and the request does not prove that its sender has it",
-		"Let the client send the proof of the key that it asked for the token with. If it does, the token was stolen.",
+		"Have the client prove the key with which it requested the token. If it does so already, the token was stolen.",
 	},
 	ProofMissing: {
-		"the client must prove to have a key, and the request has no proof",
-		"Let the application send a DPoP proof, or take `dpop required` from the client.",
+		"the client must prove possession of a key, and the request has no proof",
+		"Have the application send a DPoP proof, or remove `dpop required` from the client.",
 	},
 	ProofInvalid: {
 		"the DPoP proof is not valid",
@@ -312,14 +312,14 @@ var meanings = map[Reason]meaning{
 	},
 	ProofReplayed: {
 		"the DPoP proof was used before",
-		"Let the client make a new proof for each request. If it does, someone sends copies of its requests.",
+		"Let the client make a new proof for each request. If it already does so, someone sends copies of its requests.",
 	},
-	ScopeNotAllowed:    {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
-	ResourceNotAllowed: {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
+	ScopeNotAllowed:    {"the scope is unknown, or the client may not use it", "Add the scope to the client, or request less."},
+	ResourceNotAllowed: {"the resource is unknown, or the client may not use it", "Add the resource to audiences of the client."},
 	ConsentDenied:      {"the person did not allow the application what it asked for", "Start again and allow it."},
 	ConsentNeeded: {
-		"the application asked for no page, and the person has not allowed it yet",
-		"Let the application send the browser without prompt=none.",
+		"the application asked for an answer without a page, and the person has not allowed it yet",
+		"Have the application send the browser without prompt=none (OpenID Connect) or IsPassive (SAML).",
 	},
 
 	ServiceProviderUnknown: {
@@ -328,7 +328,7 @@ var meanings = map[Reason]meaning{
 	},
 	ServiceProviderRequest: {
 		"the request of the service provider is not valid",
-		"The cause in the log says what is wrong with it: often the metadata here are older than those of the application, or a clock is wrong.",
+		"The cause in the log says what is wrong with it: often the metadata here is older than those of the application, or a clock is wrong.",
 	},
 	AttributeMissing: {
 		"the person lacks an attribute that the service provider requires, or it is not verified",
@@ -342,7 +342,7 @@ var meanings = map[Reason]meaning{
 		"a part of the request that decides here can be read in two ways",
 		"Send the method in upper case and without an override, each parameter once, and the host without a dot at its end.",
 	},
-	AddressUnknown:   {"the address of the client is unknown, and rules ask for it", "Let the proxy say the address in X-Forwarded-For."},
+	AddressUnknown:   {"the address of the client is unknown, and rules ask for it", "Have the proxy send it in X-Forwarded-For."},
 	MethodNotAllowed: {"the method is not allowed here", "Use another method."},
 	UnknownSite:      {"the site is not known under this host", "Use the address of the site, or name this one in login."},
 	NotFound:         {"there is nothing at this address", "Check the address."},
@@ -351,28 +351,28 @@ var meanings = map[Reason]meaning{
 	Insecure:         {"the request carried credentials without https", "Use https, or name the proxy that ends TLS in trusted_proxies."},
 	APIDisabled:      {"the API is switched off", "Switch it on in the settings."},
 
-	Unavailable: {"the server could not look it up", "Try again in a moment. If it goes on, look at the storage: caddy gatehouse check."},
+	Unavailable: {"the server could not check this", "Try again in a moment. If it persists, check the storage: caddy gatehouse check."},
 	Internal:    {"the server failed", "Look in the log for the reference."},
 
 	AuthorityUnavailable: {
-		"the authorization server elsewhere (introspect) did not answer, or not in a valid way",
-		"Look at its address, its state and the client: caddy gatehouse check. The log line says what is wrong.",
+		"the other authorization server (introspect) did not answer, or its answer is not valid",
+		"Check its address, its state and the client: caddy gatehouse check. The log line says what is wrong.",
 	},
 }
 
 // why is the meaning of a reason for operators: a clause without a period.
 func (r Reason) why() string { return meanings[r].why }
 
-// Fix says what would let the caller in.
-func (r Reason) Fix() string { return meanings[r].mend }
+// Fix returns the advice that would let the caller in.
+func (r Reason) Fix() string { return meanings[r].fix }
 
-// known reports whether a reason is one of the list.
+// known reports whether a reason is on the list.
 func (r Reason) known() bool {
 	_, ok := meanings[r]
 	return ok
 }
 
-// New returns an error that knows its reason, for a cause that becomes a refusal further up.
+// New returns an error with a reason, for a cause that becomes a refusal further up.
 func New(reason Reason, text string) error { return &reasoned{reason, text} }
 
 type reasoned struct {
@@ -382,14 +382,14 @@ type reasoned struct {
 
 func (e *reasoned) Error() string { return e.text }
 
-// GroupError is the cause of the refusal of a person who is in none of the groups that are wanted.
+// GroupError is the cause of the refusal of a person who is in none of the wanted groups.
 type GroupError struct{ Wanted, Has []string }
 
 func (e *GroupError) Error() string {
 	return (&Refusal{Reason: GroupMissing, WantedGroups: e.Wanted, Groups: e.Has}).Why()
 }
 
-// ReasonOf returns the reason of an error that New has made, or of a GroupError, or fallback.
+// ReasonOf returns the reason of an error from New or of a GroupError, or fallback.
 func ReasonOf(err error, fallback Reason) Reason {
 	if errors.As(err, new(*GroupError)) {
 		return GroupMissing

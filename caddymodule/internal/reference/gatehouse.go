@@ -3,7 +3,7 @@ package reference
 // Gatehouse is the global option.
 var Gatehouse = Block{
 	Head:  "gatehouse",
-	Text:  "The authorization server and the identity service of this Caddy. The block stands among the global options, once.",
+	Text:  "The authorization server and the identity service of this Caddy. The block is one of the global options.",
 	Needs: "issuer https://auth.example.com",
 	Options: []Option{
 		{
@@ -13,7 +13,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "storage", Arguments: "<module> …", Default: "`badger` in Caddy's data directory",
-			Text:   "Where everything is kept that changes while the server runs.",
+			Text:   "The storage of everything that changes while the server runs.",
 			Blocks: []*Block{&Badger, &Postgres},
 		},
 		{
@@ -24,11 +24,11 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "scope", Arguments: "<name>", Repeats: true,
-			Text: "What a scope demands. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope},
+			Text: "The requirements of a scope. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope},
 		},
 		{
 			Word: "authorization_details", Arguments: "<type>", Repeats: true, Blocks: []*Block{&DetailType},
-			Text: "A type of authorization details (RFC 9396), by which clients ask for more than scopes can say.",
+			Text: "A type of authorization details (RFC 9396), by which clients ask for more than scopes can express.",
 		},
 		{
 			Word: "client", Arguments: "<id>", Repeats: true,
@@ -62,12 +62,12 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "forward_auth_from", Arguments: "<network>…", Default: "Caddy's `trusted_proxies`", Example: "forward_auth_from 10.0.0.0/8",
-			Text: "The networks of the proxies that may ask about requests. Others are refused. A network that would hold strangers, such as `0.0.0.0/0`, is an error.",
+			Text: "The networks of the proxies that may ask about requests. Others are refused. A network that includes strangers, such as `0.0.0.0/0`, is an error.",
 		},
 		{
 			Word: "forward_auth_secret", Arguments: "<secret>", Default: "the address alone decides",
 			Example: "forward_auth_secret {env.GATEWAY_SECRET}",
-			Text:    "Proxies with any address may ask that send this secret in the header `Gatehouse-Secret`, for networks without fixed addresses.",
+			Text:    "Proxies at any address may ask if they send this secret in the header `Gatehouse-Secret`. This is for networks without fixed addresses.",
 		},
 		{
 			Word: "ext_authz", Arguments: "<address>", Default: "none", Text: "A listener for Envoy's external authorization over gRPC.",
@@ -75,7 +75,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
-			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names.",
+			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is used in `idps` of a client.",
 			Blocks: []*Block{&SAML, &OIDC, &Google, &Microsoft, &AzureADB2C, &Apple, &Itsme, &OAuth2Preset, &OAuth2, &LDAP, &Kerberos, &HeaderIDP},
 		},
 		{
@@ -110,15 +110,15 @@ var Gatehouse = Block{
 			Word: "shared_signals", Arguments: "named|all", Default: "none", Example: "shared_signals named",
 			Text: "Clients with the scope `ssf.manage` are told at once when a session ends, an account is disabled or a credential changes: of the people that they have named, or of all. See [shared signals](shared-signals.md).",
 		},
-		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
+		{Word: "outbound", Text: "The addresses that the server may connect to.", Blocks: []*Block{&Outbound}},
 		{
 			Word: "mail", Arguments: "<module> …",
-			Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP},
+			Text: "The delivery of e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP},
 		},
 		{
 			Word: "sms", Arguments: "<module> …",
-			Text: "What delivers text messages. They are sent while [`sms on`](#identity) stands in `identity`.", Blocks: []*Block{&SMSWebhook},
+			Text: "The delivery of text messages. They are sent while `identity` has [`sms on`](#identity).", Blocks: []*Block{&SMSWebhook},
 		},
-		{Word: "push", Arguments: "<module> …", Text: "What delivers prompts to people's phones.", Blocks: []*Block{&PushWebhook}},
+		{Word: "push", Arguments: "<module> …", Text: "The delivery of prompts to people's phones.", Blocks: []*Block{&PushWebhook}},
 	},
 }

@@ -3,7 +3,7 @@ package reference
 // Identity is the identity service.
 var Identity = Block{
 	Head:    "identity",
-	Text:    "The people, how they sign in, and how the pages look. An option with on and off is the default of a switch of the [settings](configuration.md), which change without a reload: what has been set there wins.",
+	Text:    "The people, how they sign in, and how the pages look. An option with on and off is the default of a switch of the [settings](configuration.md), which change without a reload: a value that is set there wins.",
 	Instead: noSwitch,
 	Sample: `locales en nl de fr
 bootstrap /etc/gatehouse/settings.json
@@ -18,17 +18,17 @@ session {
 
 	Options: []Option{
 		{
-			Word: "person", Arguments: "<username>", Repeats: true, Text: "An account that is created when it does not exist.",
+			Word: "person", Arguments: "<username>", Repeats: true, Text: "An account that is created if it does not exist.",
 			Blocks: []*Block{&Person},
 		},
 		{
 			Word: "partitions", Arguments: "[<name>…]", Default: "off: everybody is in the partition `default`", Example: "partitions north south",
-			Text: "Keeps people apart: a username is unique within its partition only. Names limit which partitions there are, in addition to `default`; without names there can be any.",
+			Text: "Keeps people apart: a username is unique within its partition only. With names, these are the only partitions besides `default`; without names there can be any.",
 		},
-		{Word: "admin", Arguments: "[<username>…]", Default: "no one", Blocks: []*Block{&Admin}, Text: "Who has a role in the admin console."},
+		{Word: "admin", Arguments: "[<username>…]", Default: "no one", Blocks: []*Block{&Admin}, Text: "The roles in the admin console."},
 		{Word: "session", Text: "How long sign-ins last.", Blocks: []*Block{&Session}},
 		{Word: "lockout", Text: "When failed sign-ins are slowed down. No lockout is permanent.", Blocks: []*Block{&Lockout}},
-		{Word: "password_hash", Text: "What a password hash costs.", Blocks: []*Block{&PasswordHash}},
+		{Word: "password_hash", Text: "The cost of password hashes.", Blocks: []*Block{&PasswordHash}},
 		{
 			Word: "locales", Arguments: "<locale>…", Default: "`en`", Example: "locales en nl de fr",
 			Text: "The languages of the pages, the default first: `en`, `nl`, `de`, `fr`, also with a country such as `de-AT`. Languages of custom texts need not be listed.",
@@ -40,7 +40,7 @@ session {
 		{Word: "brand", Text: "How the pages look.", Blocks: []*Block{&Brand}},
 		{
 			Word: "bootstrap", Arguments: "<file>", Example: "bootstrap /etc/gatehouse/settings.json",
-			Text: "A JSON file of [settings](configuration.md) that an empty storage starts with. Later it counts no more: the settings are in the storage, and a file that is gone is a warning.",
+			Text: "A JSON file of [settings](configuration.md) that an empty storage starts with. After that it is ignored: the settings are in the storage, and a missing file is only a warning.",
 		},
 		{
 			Word: "credentials_key", Arguments: "<hexadecimal digits>", Default: "none, and the credentials API takes no passwords",
@@ -56,19 +56,19 @@ session {
 		{
 			Word: "passkey_upgrade", Arguments: "on|off", Default: "`on`", Example: "passkey_upgrade off",
 			Text: "Whether people who have never had a passkey get one after a sign-in with a password, where their browser makes one without a question. " +
-				"It asks nothing of them where they do not have it. See [passkeys](passkeys.md#automatic-passkeys).",
+				"On a device without that passkey people sign in with the password as before. See [passkeys](passkeys.md#automatic-passkeys).",
 		},
 		{
 			Word: "passkey_rp_id", Arguments: "<host>", Default: "the host of the issuer", Example: "passkey_rp_id example.com",
-			Text: "The host name that passkeys belong to: that of an issuer that has moved, or a domain above it. Change it only with the host of the issuer: passkeys of another one work no longer. See [passkeys](passkeys.md#when-the-issuer-moves).",
+			Text: "The host name that passkeys belong to: that of an issuer that has moved, or a domain above it. Change it only with the host of the issuer: passkeys of another host no longer work. See [passkeys](passkeys.md#when-the-issuer-moves).",
 		},
 		{
 			Word: "passkey_origins", Arguments: "<origin>…", Default: "none", Example: "passkey_origins https://login.example.org",
-			Text: "The other origins whose pages may ask browsers for the passkeys of this host, of at most five registrable names. Gatehouse lists them at `/.well-known/webauthn`; what such a page gets is for the server there, and signs no one in here.",
+			Text: "The other origins whose pages may ask browsers for the passkeys of this host, of at most five registrable names. Gatehouse lists them at `/.well-known/webauthn`; the answer that such a page gets is for its own server, and signs no one in here.",
 		},
 		{
 			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
-			Text: "Whether new passwords are refused that are common ones, by a list inside the program, or are nothing but the username, the person's name, an e-mail address or telephone number, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
+			Text: "Whether new passwords are refused if they are common ones, by a built-in list, or are nothing but the username, the person's name, an e-mail address or telephone number, the name of the brand or of the issuer's host. It applies wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
 		},
 		{
 			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "`when_set_up`", Example: "second_factor always",
@@ -82,26 +82,26 @@ session {
 		},
 		{
 			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",
-			Text: "What usernames are. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
+			Text: "The form of usernames. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
 				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions/persons.md#usernames-that-are-addresses).",
 		},
 		{
 			Word: "scim_verifies_emails", Arguments: "<client>…", Default: "none", Example: "scim_verifies_emails directory",
-			Text: "The clients and API clients whose word counts that the primary address is the person's: they can write `emailVerified` of SCIM. " +
-				"For directories that give out the addresses themselves: anyone who writes it can sign in as the owner of an address wherever accounts are coupled by verified addresses.",
+			Text: "The clients and API clients that are trusted to verify the primary address of a person: they can write `emailVerified` of SCIM. " +
+				"For directories that assign the addresses themselves: anyone who writes it can sign in as the owner of an address wherever accounts are coupled by verified addresses.",
 		},
 		{
 			Word: "access_mail", Arguments: "<address>…", Default: "no one", Example: "access_mail ops@example.com",
 			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
-			Text:   "Who is told by e-mail that someone asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
+			Text:   "The addresses that get an e-mail when someone asks for access to a site with `request_access on`: once a day for each person and site, and for at most 20 requests an hour. It needs `mail`.",
 		},
 		{
 			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins",
 			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
-			Text:   "The groups whose members are told so too, 20 readers in all, at verified addresses. With `partitions`, groups of the default one. It needs `mail`.",
+			Text:   "The groups whose members get that e-mail too, at verified addresses, 20 recipients in all. With `partitions`, groups of the default one. It needs `mail`.",
 		},
 		{
-			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",
+			Word: "breach", Text: "The source of passwords that are known from breaches, while `breach_check` is on.",
 			Blocks: []*Block{&Breach},
 		},
 	},

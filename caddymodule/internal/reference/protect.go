@@ -20,7 +20,7 @@ var Protect = Block{
 		},
 		{
 			Word: "groups", Arguments: "<group>…", Default: "everybody, and clients with a token of their own",
-			Text: "Groups of which the person must be in at least one.", Example: "login\ngroups staff admins",
+			Text: "The person must be in at least one of these groups.", Example: "login\ngroups staff admins",
 		},
 		{
 			Word: "partition", Arguments: "<name>…|*", Default: "`default`, which is everybody where there are no partitions",
@@ -34,18 +34,18 @@ var Protect = Block{
 		{
 			Word: "audience", Arguments: "<uri>…", Default: "a token without an audience, or one for the origin of the site",
 			Example: "audience https://api.example.com",
-			Text:    "Resources (RFC 8707) of which a bearer token must name at least one.",
+			Text:    "A bearer token must name at least one of these resources (RFC 8707).",
 		},
 		{
 			Word: "clients", Arguments: "<client id>…", Default: "any; with `login` those that `audience` or `scopes` name",
 			Example: "login\nclients backup",
-			Text:    "The clients whose bearer tokens are accepted. Those that have registered themselves need a scope or an audience besides.",
+			Text:    "The clients whose bearer tokens are accepted. Those that have registered themselves also need a scope or an audience.",
 		},
 		{
 			Word: "tokens", Arguments: "any",
 			Default: "with `login` only tokens that `audience`, `scopes` or `clients` name, or that are for the origin of the site",
 			Example: "login\ntokens any",
-			Text:    "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions/gateway.md#bearer-tokens).",
+			Text:    "A site with `login` accepts every access token of this issuer that is meant for no other resource, including those of clients that have registered themselves. See [bearer tokens](decisions/gateway.md#bearer-tokens).",
 		},
 		{
 			Word: "headers", Arguments: "<header> <claim>", Repeats: true,
@@ -69,8 +69,8 @@ var Protect = Block{
 		{Word: "shadow", Default: "none", Text: "Rules that are tried and not enforced.", Blocks: []*Block{&Shadow}},
 		{
 			Word: "limit", Arguments: "<number>/<period> per client|person|app_password|session|token|ip|site|claim <name> [burst <number>]", Repeats: true,
-			Default: "as fast as callers want", Blocks: []*Block{&Limit}, Example: "limit 100/min per client burst 20\nlimit 20/s per ip",
-			Text: "A limit of speed. Requests above it are answered with 429.",
+			Default: "no limit", Blocks: []*Block{&Limit}, Example: "limit 100/min per client burst 20\nlimit 20/s per ip",
+			Text: "A rate limit. Requests above it are answered with 429.",
 		},
 		{
 			Word: "quota", Arguments: "<number>/<period> per client|person|app_password|session|token|site|claim <name>", Repeats: true,
@@ -78,15 +78,15 @@ var Protect = Block{
 			Text: "A number of requests in a period, kept over restarts.",
 		},
 		{
-			Word: "plan", Default: "plans do not hold here", Example: "plan",
-			Text: "The [plans](#plan) of clients and groups hold here.",
+			Word: "plan", Default: "plans do not apply here", Example: "plan",
+			Text: "The [plans](#plan) of clients and groups apply here.",
 		},
 		{
 			Word: "audit", Arguments: "[log]", Default: "calls are not recorded, except by rules with `audit`", Example: "audit log",
 			Text: "Each call that passes with a credential is recorded: who, what, when, how it ended. `audit` makes an event of each, `audit log` writes to a log of calls that events confirm. See [audit.md](audit.md).",
 		},
 		{
-			Word: "preflight", Default: "they need a credential, too",
+			Word: "preflight", Default: "they need a credential too",
 			Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight",
 		},
 		{
@@ -95,33 +95,33 @@ var Protect = Block{
 		},
 		{
 			Word: "replay", Arguments: "on|off", Default: "off: the form is lost, and a page says so", Example: "login\nreplay on",
-			Text: "A form that meets an ended session is kept for ten minutes, encrypted, and the person can send it after signing in again. " +
+			Text: "A form that is sent after the session has ended is kept for ten minutes, encrypted, and the person can send it after signing in again. " +
 				"It is kept only if a page of the site sent it, from a browser that was signed in there before, and up to 256 KiB, small files included.",
 		},
 		{
 			Word: "request_access", Arguments: "on|off", Default: "off: the page says whom to ask",
 			Example: "login\ngroups staff\nrequest_access on",
-			Text: "People whom the groups, the needs or the rules of the site refuse can ask for access on the page that says so. " +
-				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in hold for them too.",
+			Text: "People that the groups, the needs or the rules of the site refuse can ask for access on the error page. " +
+				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in apply to them too.",
 		},
 		{
 			Word: "device_bound", Arguments: "off", Default: "as `identity` says", Example: "login\ndevice_bound off",
 			Text: "New sessions at the site are not bound to the device of the browser although `identity` has `device_bound on`. Those that are bound stay bound.",
 		},
-		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
+		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is not passed on to the upstream.", Example: "strip_token"},
 		{
 			Word: "upstream_token", Arguments: "<audience>", Default: "the client's own token", Example: "upstream_token https://stock.example.com",
 			Text: "The upstream gets, in place of the client's token, one that is meant for this audience: a JWT of the same client and person with the same scopes, which ends with the client's. It excludes `login`, `accept` and `introspect`. See [upstream tokens](decisions/gateway.md#upstream-tokens).",
 		},
 		{
 			Word: "accept", Arguments: "app_passwords", Default: "bearer tokens, and with `login` sessions", Example: "login\naccept app_passwords",
-			Text: "App passwords let in, too: secrets that people make on their account pages for one program, for this site, with scopes, an end and a number of uses. " +
+			Text: "App passwords are accepted too: secrets that people make on their account pages for one program, for this site, with scopes, an expiry and a number of uses. " +
 				"Programs send them as a bearer token or as the password of Basic, with any username. The password of an account is never accepted. " +
 				"Neither an app password nor a Basic header reaches the upstream. Browsers with `login` are sent to sign in and see no prompt. It excludes `introspect`.",
 		},
 		{
-			Word: "introspect", Arguments: "<url>", Default: "tokens are those of this issuer", Blocks: []*Block{&Introspect},
-			Text: "Bearer tokens are those of an authorization server elsewhere, which is asked about each. It excludes `login`.",
+			Word: "introspect", Arguments: "<url>", Default: "tokens of this issuer", Blocks: []*Block{&Introspect},
+			Text: "Bearer tokens are those of another authorization server, which is asked about each. It excludes `login`.",
 		},
 		{
 			Word: "mcp", Arguments: "[<resource>]", Default: "clients are told nothing", Blocks: []*Block{&MCP},
