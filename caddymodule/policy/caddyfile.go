@@ -188,8 +188,9 @@ type MatcherTokens map[string][]caddyfile.Token
 
 // Read reads a line or block of matchers after match.
 func (m MatcherTokens) Read(d *caddyfile.Dispenser) error {
-	before := len(m)
+	found := false
 	for nesting := d.Nesting(); d.NextArg() || d.NextBlock(nesting); {
+		found = true
 		name := d.Val()
 		switch {
 		case d.Token().Quoted(): // Caddy's short form of an expression
@@ -204,7 +205,7 @@ func (m MatcherTokens) Read(d *caddyfile.Dispenser) error {
 		}
 		m[name] = append(m[name], d.NextSegment()...)
 	}
-	if len(m) == before && before == 0 {
+	if !found {
 		return d.Err("match: the matcher is missing: write for example match path /admin/*")
 	}
 	return nil

@@ -182,11 +182,11 @@ func checkMethod(s string) error {
 func checkHost(s string) error {
 	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
 	switch {
-	case strings.Contains(s, "://"), strings.Contains(s, "/"):
+	case s == "", strings.Contains(s, "/"):
 		return coded.Errorf("host_name", "value", "%q matches no request: a host is a name alone, such as wiki.example.com", s)
 	case err != nil && strings.Contains(s, ":"):
 		return coded.Errorf("host_port", "value", "%q matches no request: a host is compared without its port", s)
-	case s == "" || err != nil && strings.HasSuffix(s, "."):
+	case err != nil && strings.HasSuffix(s, "."):
 		return coded.Errorf("host_dot", "value", "%q matches no request: write the host without a dot at its end", s)
 	}
 	return nil

@@ -41,6 +41,7 @@ func TestMatchersThatNeverMatch(t *testing.T) {
 		`{"method":["POST,PUT"]}`:                          "write each method separately",
 		`{"method":[]}`:                                    "names nothing",
 		`{"host":["https://wiki.example.com"]}`:            "a host is a name alone",
+		`{"host":[""]}`:                                    "a host is a name alone",
 		`{"host":["wiki.example.com:443"]}`:                "without its port",
 		`{"host":["wiki.example.com."]}`:                   "without a dot",
 		`{"protocol":"spdy"}`:                              "known are",

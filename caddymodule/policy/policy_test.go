@@ -292,6 +292,7 @@ func TestRuleErrors(t *testing.T) {
 		"deny {\nname x\n}":                                "refuses everything to everyone",
 		"allow x":                                          "unexpected argument",
 		"allow {\nmatch\n}":                                "the matcher is missing",
+		"allow {\nmatch path /x\nmatch\n}":                 "the matcher is missing",
 		"allow {\nmatch /x\n}":                             "write match path /x",
 		"allow {\nmatch @x\n}":                             "named matcher",
 		"allow {\nmatch pth /x\n}":                         "there is no matcher pth",
