@@ -139,11 +139,12 @@ func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identi
 		_, err := up.Apply(tx, m.ID, func(_ storage.Tx, d *person.Details) error {
 			n.Complete(&d.Profile, "")
 			d.Profile.SetCustom(p.customOf(id))
+			d.LeftOut = n.LeftOut
 			return nil
 		})
 		return err
 	}
-	up.Foreign, up.LeftOut = true, n.LeftOut
+	up.Foreign = true
 	err, invalid := apply(), new(person.ValidationError)
 	if errors.As(err, &invalid) && invalid.Field == "email" && n.Email != "" {
 		n.Email, n.EmailVerified = "", nil

@@ -249,7 +249,7 @@ func (s *Service) again(ctx context.Context, id string, given, n person.NewPerso
 		said.Profile.EmailAddresses = nil
 	}
 	changed := false
-	e := person.Edit{By: by, Verified: true, PasswordHash: n.PasswordHash, Foreign: true, LeftOut: n.LeftOut}
+	e := person.Edit{By: by, Verified: true, PasswordHash: n.PasswordHash, Foreign: true}
 	_, err = s.Persons.UpdatePerson(ctx, id, e, func(tx storage.Tx, d *person.Details) error {
 		if how.Allow != nil {
 			if err := how.Allow(tx, id, n.Groups); err != nil {
@@ -268,6 +268,7 @@ func (s *Service) again(ctx context.Context, id string, given, n person.NewPerso
 			}
 		}
 		changed = e.PasswordHash != "" || !person.SameDetails(&was, d)
+		d.LeftOut = n.LeftOut
 		return nil
 	})
 	if err != nil {

@@ -27,9 +27,8 @@ type Edit struct {
 	// Confirmed is an address that By has entered, even if the person had it before.
 	Confirmed string
 	// Foreign says that the data comes from another system: values that cannot be stored are left out, as in a NewPerson.
-	// LeftOut are those that the caller has left out already.
+	// The change adds to LeftOut of the Details what it has left out itself.
 	Foreign bool
-	LeftOut []LeftOut
 	// Complete refuses a change that removes a detail which the settings require of new people.
 	Complete bool
 }
@@ -143,7 +142,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 		if err != nil {
 			return rec, prof, err
 		}
-		clean := sieve{left: slices.Clone(u.LeftOut)}
+		clean := sieve{left: slices.Clone(d.LeftOut)}
 		clean.profile(&prof.Profile, units, &old.Profile, u.now)
 		clean.directory(&prof.Directory)
 		clean.groups(&rec.Groups)

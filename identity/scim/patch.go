@@ -17,6 +17,23 @@ type operation struct {
 	read  *reader
 }
 
+// mayHavePassword reports whether the operation can set a password. It may be wrong where it says yes.
+func (o operation) mayHavePassword() bool {
+	if o.path != nil {
+		return o.path.attr.name == "password"
+	}
+	v, isObject := o.value.(object)
+	if !isObject {
+		return true
+	}
+	for name := range v {
+		if strings.Contains(lower(name), "password") {
+			return true
+		}
+	}
+	return false
+}
+
 // path names the target of an operation. (RFC 7644 figure 7)
 type path struct {
 	ext    *attribute // the extension that attr belongs to, or nil

@@ -3,6 +3,7 @@ package scim
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -94,7 +95,11 @@ func (s *Server) replaceUser(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	return s.updateUser(w, r, c, read, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
+	id, err := resourceID(r)
+	if err != nil {
+		return err
+	}
+	return s.updateUser(w, r, c, id, read, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
 }
 
 // patchUser serves PATCH /scim/v2/Users/{id}. (RFC 7644 3.5.2) All operations take effect, or none.
@@ -127,42 +132,36 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
-	// The password is hashed before the transaction, so it is computed here first.
-	now, err := s.userOf(r.Context(), c, id)
-	if err != nil {
-		return err
+	var password secret.String
+	if slices.ContainsFunc(ops, operation.mayHavePassword) { // it is hashed before the transaction
+		now, err := s.userOf(r.Context(), c, id)
+		if err != nil {
+			return err
+		}
+		after, err := change(now)
+		if err != nil {
+			return err
+		}
+		password = secret.New(text(after, "password"))
 	}
-	after, err := change(now)
-	if err != nil {
-		return err
-	}
-	return s.updateUser(w, r, c, read, secret.New(text(after, "password")), change)
+	return s.updateUser(w, r, c, id, read, password, change)
 }
 
 // updateUser changes a person by change, which returns the new resource for the present one.
-func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, read *reader, password secret.String,
+func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, id string, read *reader, password secret.String,
 	change func(object) (object, error),
 ) error {
 	sel, err := selectionOfQuery(userType, r.URL.Query())
 	if err != nil {
 		return err
 	}
-	id, err := resourceID(r)
-	if err != nil {
-		return err
-	}
-	err = s.deps.Identity.Person.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
-		d, err := s.deps.Identity.Person.Details(tx, id)
-		if err == nil && d.Partition != c.partition {
-			err = notFound()
+	if !password.IsZero() { // nothing is hashed for a person of another partition
+		if _, err := s.userOf(r.Context(), c, id); err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	var groups map[string]string
-	edit := person.Edit{By: c.by, Password: password, Foreign: true, LeftOut: read.leftOut(), Verified: c.vouches, Complete: true}
+	edit := person.Edit{By: c.by, Password: password, Foreign: true, Verified: c.vouches, Complete: true}
 	after, err := s.deps.Identity.Person.UpdatePerson(r.Context(), id, edit, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
@@ -179,6 +178,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, rea
 		if err == nil {
 			before := d.Profile
 			applyUser(d, o)
+			d.LeftOut = read.leftOut()
 			if c.vouches {
 				vouch(&d.Profile, &before, o)
 			}
