@@ -99,7 +99,13 @@ func (s *Server) replaceUser(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	return s.updateUser(w, r, c, id, read, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
+	password := secret.New(text(o, "password"))
+	if !password.IsZero() { // nothing is hashed for a person of another partition
+		if _, err := s.userOf(r.Context(), c, id); err != nil {
+			return err
+		}
+	}
+	return s.updateUser(w, r, c, id, read, password, func(object) (object, error) { return o, nil })
 }
 
 // patchUser serves PATCH /scim/v2/Users/{id}. (RFC 7644 3.5.2) All operations take effect, or none.
@@ -154,11 +160,6 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, id 
 	sel, err := selectionOfQuery(userType, r.URL.Query())
 	if err != nil {
 		return err
-	}
-	if !password.IsZero() { // nothing is hashed for a person of another partition
-		if _, err := s.userOf(r.Context(), c, id); err != nil {
-			return err
-		}
 	}
 	var groups map[string]string
 	edit := person.Edit{By: c.by, Password: password, Foreign: true, Verified: c.vouches, Complete: true}
