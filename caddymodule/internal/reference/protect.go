@@ -101,7 +101,7 @@ var Protect = Block{
 		{
 			Word: "request_access", Arguments: "on|off", Default: "off: the page says whom to ask",
 			Example: "login\ngroups staff\nrequest_access on",
-			Text: "People that the groups, the needs or the rules of the site refuse can ask for access on the error page. " +
+			Text: "People who are refused by the groups, needs or rules of the site can ask for access on the error page. " +
 				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in apply to them too.",
 		},
 		{
