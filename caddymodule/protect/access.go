@@ -165,7 +165,7 @@ func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 	status := http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := pages.CheckPost(r, binding, "access "+s.origin); err != nil {
-			p.writeRefusal(g, refusal{
+			p.writeRefusal(g, &refusal{
 				reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request",
 				text: "the form is not this browser's", page: "error.forbidden", cause: err,
 			})
@@ -183,7 +183,7 @@ func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 		}
 		status = http.StatusUnprocessableEntity
 	} else if !isNavigation(r) {
-		p.writeRefusal(g, *malformed("access is asked for on a page"))
+		p.writeRefusal(g, malformed("access is asked for on a page"))
 		return
 	}
 	state, _, err := in.Access.State(r.Context(), who.Subject, s.origin)

@@ -33,7 +33,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 				c.CountPanic()
 			}
 			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
-			p.writeRefusal(g, refusal{
+			p.writeRefusal(g, &refusal{
 				reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error",
 				text: "internal error", page: "error.internal",
 			})
@@ -42,7 +42,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	shorten(g.r)
 	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
 	if bad := p.form(g); bad != nil {
-		return p.writeRefusal(g, *bad)
+		return p.writeRefusal(g, bad)
 	}
 	if p.metadata.Serve(g.ResponseWriter, g.r) {
 		return false
@@ -53,7 +53,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	asks := g.ruling.asks
 	asks.Path = asks.Path || len(g.ruling.public) > 0
 	if bad := readable(g.r, asks); bad != nil {
-		return p.writeRefusal(g, *bad)
+		return p.writeRefusal(g, bad)
 	}
 	guarded, err := p.guards(g.r)
 	p.cleanse(g, guarded)
@@ -65,7 +65,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	}
 	if guarded {
 		if bad := p.limitAddress(g); bad != nil {
-			return p.writeRefusal(g, *bad)
+			return p.writeRefusal(g, bad)
 		}
 	}
 	rec := receive(g.r)
@@ -82,7 +82,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 		return p.judge(g, rec)
 	}
 	if g.kept != "" { // nothing is kept for open paths
-		return p.writeRefusal(g, nothingKept)
+		return p.writeRefusal(g, &nothingKept)
 	}
 	if guarded {
 		bad := p.closed(g)
@@ -90,7 +90,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 			bad = p.limitCaller(g, nil, "")
 		}
 		if bad != nil {
-			return p.writeRefusal(g, *bad)
+			return p.writeRefusal(g, bad)
 		}
 	}
 	if guarded || !introduced(g.r) {

@@ -132,7 +132,7 @@ func (p *Protect) fromAnotherSite(r *http.Request) bool {
 // offersBasic reports whether a refusal asks for an app password by Basic. A browser would show a prompt of its own
 // over a page whose session has ended, so requests of pages do not get it, nor do people at sites where they can sign
 // in.
-func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
+func (p *Protect) offersBasic(r *http.Request, f *refusal) bool {
 	if !p.accepts || f.code != "unauthorized" && f.code != "invalid_token" {
 		return false
 	}

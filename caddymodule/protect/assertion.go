@@ -91,8 +91,7 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 		}
 	}
 	if p.Transaction == nil && g.entrance.Assertions == nil {
-		f := cannotTell(errors.New("nothing here signs assertions"))
-		return &f
+		return cannotTell(errors.New("nothing here signs assertions"))
 	}
 	about := assertion.Statement{
 		Algorithm: p.AssertionAlg, Audience: site.origin, Subject: who.Subject, Session: who.SessionID, ACR: token.ACR(who.Level),
@@ -115,8 +114,7 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 		text, err = g.entrance.Assertions.Sign(about)
 	}
 	if err != nil {
-		f := cannotTell(fmt.Errorf("assertion: %w", err))
-		return &f
+		return cannotTell(fmt.Errorf("assertion: %w", err))
 	}
 	g.r.Header[p.Assertion] = []string{text}
 	if h, ok := caddyhttp.GetVar(g.r.Context(), holderVar).(*holder); ok {

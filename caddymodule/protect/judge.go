@@ -33,7 +33,7 @@ const (
 )
 
 // refuse ends a judgement with a refusal.
-func refuse(f refusal) (progress, *refusal) { return answered, &f }
+func refuse(f *refusal) (progress, *refusal) { return answered, f }
 
 // judgingSteps is every step of judging a request that needs a credential, in this order. A refusal ends it.
 var judgingSteps = []func(*Protect, *requestState) (progress, *refusal){
@@ -74,7 +74,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	for _, step := range judgingSteps {
 		switch after, bad := step(p, g); {
 		case bad != nil:
-			return p.writeRefusal(g, *bad)
+			return p.writeRefusal(g, bad)
 		case after != onward:
 			return after == through
 		}
@@ -98,7 +98,7 @@ func (p *Protect) readToken(g *requestState) (progress, *refusal) {
 		text, byProof, bad = "", false, nil
 	}
 	if g.byProof = byProof; bad != nil {
-		return refuse(*bad)
+		return refuse(bad)
 	}
 	if text == "" && p.accepts {
 		text, j.wrongBasic = p.basic(g, j.rec)
@@ -121,7 +121,7 @@ func (p *Protect) chooseCredential(g *requestState) (progress, *refusal) {
 		return onward, nil
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		return refuse(unknownSite)
+		return refuse(&unknownSite)
 	}
 	j.credential = siteCredential(g.site, j.rec)
 	return onward, nil
@@ -245,11 +245,11 @@ func (p *Protect) settle(g *requestState) (progress, *refusal) {
 func (p *Protect) introduce(g *requestState) (progress, *refusal) {
 	p.setIdentityHeaders(g.r, g.who)
 	if bad := p.assert(g, g.who); bad != nil {
-		return refuse(*bad)
+		return refuse(bad)
 	}
 	upstream, bad := p.exchange(g)
 	if bad != nil {
-		return refuse(*bad)
+		return refuse(bad)
 	}
 	p.countPass(g, g.judging.began)
 	p.recordCall(g)

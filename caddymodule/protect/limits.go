@@ -62,8 +62,7 @@ func (p *Protect) limitCaller(g *requestState, who *token.Introspection, credent
 func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.Call) *refusal {
 	in, err := g.open()
 	if err != nil {
-		f := cannotTell(err)
-		return &f
+		return cannotTell(err)
 	}
 	if in.Limits == nil { // a rehearsal without a running instance
 		return nil
@@ -71,8 +70,7 @@ func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.
 	call.Request = asUpstream(g.r)
 	over, err := count(in.Limits, g.counted, call, p.now())
 	if err != nil {
-		f := cannotTell(err)
-		return &f
+		return cannotTell(err)
 	}
 	if over == nil {
 		return nil
@@ -101,7 +99,7 @@ func tooMany(f *ratelimits.Refused) *refusal {
 }
 
 // problemOf returns the body of the answer for programs. (RFC 9457; draft-ietf-httpapi-ratelimit-headers-10 6)
-func problemOf(f refusal, ref string) ([]byte, error) {
+func problemOf(f *refusal, ref string) ([]byte, error) {
 	return json.Marshal(struct {
 		Type        string   `json:"type"`
 		Title       string   `json:"title"`

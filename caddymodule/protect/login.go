@@ -169,7 +169,7 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.writeRefusal(g, unknownSite)
+		p.writeRefusal(g, &unknownSite)
 		return true
 	}
 	web.HoldToHTTPS(g.Header(), g.site.origin)
@@ -202,12 +202,12 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, ownRoot), ""
 		p.pages(in, g.site).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
-		p.writeRefusal(g, refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here",
 			page: "error.not_found",
 		})
 	case !isNavigation(g.r):
-		p.writeRefusal(g, *malformed("a sign-in ends with a navigation"))
+		p.writeRefusal(g, malformed("a sign-in ends with a navigation"))
 	default:
 		p.finish(g, rec, in.Authority, codes)
 	}
@@ -230,7 +230,7 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	w, r, s := g.ResponseWriter, g.r, g.site
 	web.HoldToHTTPS(w.Header(), s.origin)
 	if len(d.Return) > maxReturn {
-		return p.writeRefusal(g, refusal{
+		return p.writeRefusal(g, &refusal{
 			reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request",
 			text: "the address is too long to come back to", page: "error.bad_request",
 		})
@@ -241,13 +241,13 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	}
 	if p.tries(rec, s) >= most {
 		s.jar.Clear(w, kindTries)
-		return p.writeRefusal(g, refusal{
+		return p.writeRefusal(g, &refusal{
 			reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request",
 			text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r),
 		})
 	}
 	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
-		return p.writeRefusal(g, refusal{
+		return p.writeRefusal(g, &refusal{
 			reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable",
 			text: "too much was begun from this network", page: "error.unavailable",
 		})
@@ -262,7 +262,7 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			return p.writeRefusal(g, refusal{
+			return p.writeRefusal(g, &refusal{
 				reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description,
 				page: "error.bad_request", cause: err,
 			})
@@ -326,7 +326,7 @@ func (p *Protect) finish(g *requestState, rec *credentials, auth authority, code
 		web.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
-		p.writeRefusal(g, refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request",
 			text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r),
 		})
@@ -351,13 +351,13 @@ func (p *Protect) logout(g *requestState, rec *credentials, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		p.writeRefusal(g, refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request",
 			text: "sign out by GET or POST", page: "error.method",
 		})
 		return
 	case r.Method == http.MethodPost && !ownRequest(r, s):
-		p.writeRefusal(g, refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request",
 			text: "the form is not this site's", page: "error.forbidden",
 		})
@@ -437,7 +437,7 @@ func unasked(r *http.Request) bool {
 }
 
 // page writes the page of a refusal.
-func (p *Protect) page(g *requestState, f refusal, ref string) {
+func (p *Protect) page(g *requestState, f *refusal, ref string) {
 	s := g.site
 	if s == nil {
 		s = p.siteOf(g.r)
@@ -452,6 +452,6 @@ func (p *Protect) page(g *requestState, f refusal, ref string) {
 		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
 		out.Another = switchPath + "?" + toParam(requestURI(g.r))
 	}
-	p.offerAccess(g, in, s, &f, &out)
+	p.offerAccess(g, in, s, f, &out)
 	p.pages(in, s).Fail(g.ResponseWriter, asSent(g.r), f.status, out)
 }

@@ -44,8 +44,7 @@ func (p *Protect) checkTools(g *requestState, who *token.Introspection) *refusal
 		}
 	}
 	if err != nil {
-		f := cannotTell(err)
-		return &f
+		return cannotTell(err)
 	}
 	if g.needs = needs; hasScopes(who, needs) {
 		return nil
@@ -57,8 +56,7 @@ func (p *Protect) checkTools(g *requestState, who *token.Introspection) *refusal
 	}
 	need.Scopes = slices.Concat(need.Scopes, needs)
 	g.decision.Need = &need
-	f := p.refusalOf(g, scopeMissing)
-	return &f
+	return p.refusalOf(g, scopeMissing)
 }
 
 // begins reports whether a client whose credential got this verdict is told to start over.

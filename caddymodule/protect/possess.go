@@ -53,8 +53,7 @@ func (p *Protect) checkProof(g *requestState, rec *credentials, in Entrance, c c
 	if err != nil {
 		e := oauth.AsError(err)
 		if e.Status != http.StatusUnauthorized {
-			f := cannotTell(err)
-			return &f
+			return cannotTell(err)
 		}
 		return unproved(refusals.ReasonOf(e, refusals.ProofInvalid), e.Code, e.Description)
 	}
@@ -93,7 +92,7 @@ func (p *Protect) publicURL(r *http.Request) string {
 
 // askProof adds to a refusal of a credential that a token can come with a proof. A token by the scheme DPoP is answered
 // by that scheme. Clients of MCP look for Bearer first. (RFC 9449 7.1; docs/decisions/token-endpoint.md#dpop)
-func (p *Protect) askProof(g *requestState, f refusal) {
+func (p *Protect) askProof(g *requestState, f *refusal) {
 	h := g.Header()
 	switch {
 	case g.byProof && p.MCP == nil:

@@ -59,8 +59,8 @@ func (f *refusal) by(reason refusals.Reason) *refusal {
 }
 
 // cannotTell refuses a request whose credential could not be looked up.
-func cannotTell(cause error) refusal {
-	return refusal{
+func cannotTell(cause error) *refusal {
+	return &refusal{
 		reason: refusals.ReasonOf(cause, refusals.Unavailable), status: http.StatusServiceUnavailable,
 		code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause,
 	}
@@ -76,7 +76,7 @@ var reasons = map[verdict]refusals.Reason{
 }
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
-func (p *Protect) refusalOf(g *requestState, v verdict) refusal {
+func (p *Protect) refusalOf(g *requestState, v verdict) *refusal {
 	asked := p.demandOf(g)
 	if p.MCP != nil && begins(v) {
 		for _, name := range p.MCP.FirstScopes() {
@@ -96,7 +96,7 @@ func (p *Protect) refusalOf(g *requestState, v verdict) refusal {
 }
 
 // challengeOf returns the answer for a verdict. asked is what was asked of the request.
-func (p *Protect) challengeOf(v verdict, asked demand) refusal {
+func (p *Protect) challengeOf(v verdict, asked demand) *refusal {
 	scope := ""
 	if len(asked.scopes) > 0 {
 		scope = `, scope="` + strings.Join(asked.scopes, " ") + `"`
@@ -104,18 +104,18 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 	switch v {
 	case noCredentials:
 		// RFC 6750 3.1: a request without any credentials gets no error code in the challenge
-		return refusal{
+		return &refusal{
 			status: http.StatusUnauthorized, code: "unauthorized", text: "a bearer token is required",
 			challenge: scope, page: "error.denied",
 		}
 	case elsewhere:
-		return refusal{
+		return &refusal{
 			status: http.StatusUnauthorized, code: "invalid_token", text: "the token is meant for another resource",
 			challenge: errorParams("invalid_token", "the token is meant for another resource") + scope, page: "error.denied",
 		}
 	case unnamed:
 		const code, text = "invalid_token", "this site does not accept tokens of this kind"
-		return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
+		return &refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
 	case tooLow, tooOld:
 		// RFC 9470 3
 		const code, text = "insufficient_user_authentication", "a different authentication level is required"
@@ -126,21 +126,21 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 		if v == tooOld {
 			params += `, max_age=` + strconv.Itoa(int(asked.maxAge.Seconds()))
 		}
-		return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: params, page: "error.denied"}
+		return &refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: params, page: "error.denied"}
 	case scopeMissing:
 		const code, text = "insufficient_scope", "the token lacks a scope that is required here"
-		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
+		return &refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
 	case unassured:
 		const code, text = "access_denied", "the identity of the person is not assured at the level that is required here"
-		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.assurance"}
+		return &refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.assurance"}
 	case unbound:
 		const code, text = "access_denied", "the session is not bound to a device, which is required here"
-		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.unbound"}
+		return &refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.unbound"}
 	case notInGroup, notInPartition, needUnmet, ruleDenied, noRule:
 		return ruleRefusal(asked)
 	}
 	const code, text = "invalid_token", "the token is expired, revoked or unknown"
-	return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
+	return &refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
 }
 
 func errorParams(code, text string) string {
@@ -186,7 +186,7 @@ func (p *Protect) referringPage(g *requestState) string {
 }
 
 // writeRefusal writes a refusal, logs it and returns false. Browsers that open a page get one.
-func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
+func (p *Protect) writeRefusal(g *requestState, f *refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
@@ -232,7 +232,7 @@ func (p *Protect) wantedGroups(g *requestState) []string {
 }
 
 // record logs and keeps a refusal.
-func (p *Protect) record(g *requestState, f refusal, ref string) {
+func (p *Protect) record(g *requestState, f *refusal, ref string) {
 	r, asked := g.r, p.demandOf(g)
 	out := refusals.Refusal{
 		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
@@ -272,7 +272,7 @@ func (p *Protect) assuranceText(g *requestState) string {
 	return fmt.Sprintf("needs identity assurance level %d; has %d", p.demandOf(g).assurance, is)
 }
 
-func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {
+func writeRefusal(w http.ResponseWriter, r *http.Request, f *refusal, ref string) {
 	body, err := json.Marshal(struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`

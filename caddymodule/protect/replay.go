@@ -134,7 +134,7 @@ func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
 		return false
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.writeRefusal(g, refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
 			text: "the site is not known under this host", page: "error.bad_request",
 		})
@@ -145,13 +145,13 @@ func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
 	case err != nil || in.Parked == nil:
 		p.writeRefusal(g, cannotTell(err))
 	case len(ids) != 1 || ids[0] == "":
-		p.writeRefusal(g, *malformed("one form is sent at a time"))
+		p.writeRefusal(g, malformed("one form is sent at a time"))
 	case g.r.Method == http.MethodPost:
 		return p.choose(g, rec, in, ids[0])
 	case isNavigation(g.r):
 		p.offer(g, rec, in, ids[0])
 	default:
-		p.writeRefusal(g, *malformed("a kept form is sent from its page"))
+		p.writeRefusal(g, malformed("a kept form is sent from its page"))
 	}
 	return true
 }
@@ -205,11 +205,10 @@ func (p *Protect) choose(g *requestState, rec *credentials, in Entrance, id stri
 	key, pages := g.keyOf(rec, id), p.pages(in, g.site)
 	defer slowbody.Limit(g.ResponseWriter, g.r, slowbody.FormTime).Stop()
 	if err := pages.CheckPost(g.r, key.Browser, keptPurpose(key)); err != nil {
-		f := refusal{
+		p.writeRefusal(g, &refusal{
 			reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's",
 			page: "error.forbidden", cause: err,
-		}
-		p.writeRefusal(g, f)
+		})
 		return true
 	}
 	if g.r.PostForm.Get("discard") == "" {
@@ -225,8 +224,8 @@ func (p *Protect) choose(g *requestState, rec *credentials, in Entrance, id stri
 	return true
 }
 
-func keptRefusal(err error) refusal {
-	f := cannotTell(err)
+func keptRefusal(err error) *refusal {
+	f := *cannotTell(err)
 	switch {
 	case errors.Is(err, savedforms.ErrGone):
 		f = nothingKept
@@ -234,7 +233,7 @@ func keptRefusal(err error) refusal {
 		f = keptOfOther
 	}
 	f.cause = err
-	return f
+	return &f
 }
 
 // resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so it is sent
@@ -254,8 +253,7 @@ func (p *Protect) resend(g *requestState, rec *credentials) *refusal {
 	in := g.entrance
 	form, err := in.Parked.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
 	if err != nil {
-		f := keptRefusal(err)
-		return &f
+		return keptRefusal(err)
 	}
 	// The upstream gets the current headers of the browser, such as cookies of the application. Only the headers about the
 	// body and the Referer are those of the kept form.

@@ -55,13 +55,13 @@ func (p *Protect) admitsRobots(need *policy.Need) bool {
 // passRobot lets a robot pass. Nothing of a person goes upstream.
 func (p *Protect) passRobot(g *requestState) (progress, *refusal) {
 	if g.kept != "" {
-		return refuse(nothingKept)
+		return refuse(&nothingKept)
 	}
 	if bad := p.checkTools(g, new(token.Introspection)); bad != nil {
-		return refuse(*bad)
+		return refuse(bad)
 	}
 	if bad := p.limitCaller(g, nil, ""); bad != nil {
-		return refuse(*bad)
+		return refuse(bad)
 	}
 	g.who, g.judged = nil, true
 	placeholders(g.r, nil, p.now)

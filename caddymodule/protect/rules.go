@@ -153,8 +153,7 @@ func (p *Protect) closed(g *requestState) *refusal {
 		return nil
 	}
 	if err := p.selectRules(g, g.r); err != nil {
-		f := cannotTell(err)
-		return &f
+		return cannotTell(err)
 	}
 	d := g.rules.Judge(policy.Facts{Now: p.now()})
 	if d.Outcome != policy.Denied || d.Rule == nil {
@@ -163,14 +162,13 @@ func (p *Protect) closed(g *requestState) *refusal {
 	g.decision = d
 	in, _ := g.open() //nolint:errcheck // what cannot be counted is refused all the same
 	countRule(in.Counter, d.Rule)
-	f := p.refusalOf(g, ruleDenied)
-	return &f
+	return p.refusalOf(g, ruleDenied)
 }
 
 // ruleRefusal is the answer to a request that a rule refuses, or that none allows.
-func ruleRefusal(d demand) refusal {
+func ruleRefusal(d demand) *refusal {
 	const code = "access_denied"
-	f := refusal{status: http.StatusForbidden, code: code, text: "the account cannot open this", page: "error.denied"}
+	f := &refusal{status: http.StatusForbidden, code: code, text: "the account cannot open this", page: "error.denied"}
 	f.challenge = errorParams(code, f.text)
 	if d.rule != nil && d.rule.Message != "" {
 		f.text, f.said = d.rule.Message, d.rule.Message

@@ -149,7 +149,7 @@ func (p *Protect) bind(g *requestState) error {
 }
 
 // missing is the refusal of a site whose rules are not known.
-func missing(name string) refusal {
+func missing(name string) *refusal {
 	f := ruleRefusal(demand{})
 	f.reason, f.text = refusals.PolicyMissing, "the rules of this site are missing"
 	f.challenge = errorParams(f.code, f.text)

@@ -48,8 +48,7 @@ func (p *Protect) exchange(g *requestState) (string, *refusal) {
 		return "", nil
 	}
 	if g.entrance.Exchange == nil {
-		f := cannotTell(errors.New("nothing here exchanges tokens"))
-		return "", &f
+		return "", cannotTell(errors.New("nothing here exchanges tokens"))
 	}
 	text, err := g.entrance.Exchange.UpstreamToken(g.r.Context(), g.credential.token, p.UpstreamToken, p.Sites[0], p.origin(g.r))
 	switch {
@@ -64,8 +63,7 @@ func (p *Protect) exchange(g *requestState) (string, *refusal) {
 			text: "the access token is unknown, expired, revoked or used up",
 		}
 	case err != nil:
-		f := cannotTell(err)
-		return "", &f
+		return "", cannotTell(err)
 	}
 	return text, nil
 }
