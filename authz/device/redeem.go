@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
@@ -118,34 +117,13 @@ func (s *Service) wait(ctx context.Context, q *grant.Request, key string, interv
 
 // give issues the tokens of an approved request.
 func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *requestRecord) (jsonresponse.Body, error) {
-	scope := q.Client.StillAllowed(rec.Scope)
-	granted := s.deps.Clients.StillDetailed(q.Client, rec.AuthorizationDetails)
-	if len(scope) == 0 && granted == "" {
-		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
-	}
-	narrower, err := s.deps.Clients.DetailsFor(q.Form)
+	wish, err := s.deps.Clients.WishOf(q.Client, q.Form)
 	if err != nil {
 		return nil, err
-	}
-	details, err := s.deps.Clients.NarrowDetails(narrower, granted)
-	if err != nil {
-		return nil, err
-	}
-	asked := q.Client.OwnResources(q.Form.All("resource"))
-	resources, err := grant.NarrowAudience(q.Client, asked, rec.Resources)
-	if err != nil {
-		return nil, err
-	}
-	for _, wanted := range [][]string{asked, resources} {
-		err := s.deps.Clients.May(q.Client,
-			clientstore.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return s.deps.Grants.IssueGrant(ctx, q, &grant.Issuance{
-		Grant:     token.Grant{SignIn: rec.SignIn, Scope: scope, Resources: rec.Resources, AuthorizationDetails: granted},
-		Resources: resources, Details: details, Epoch: rec.Epochs.Person,
+		Grant: token.Grant{SignIn: rec.SignIn, Scope: rec.Scope, Resources: rec.Resources, AuthorizationDetails: rec.AuthorizationDetails},
+		Wish:  wish, Epoch: rec.Epochs.Person,
 		Spend: func(tx storage.Tx) error { return s.spend(tx, q, key) },
 	})
 }

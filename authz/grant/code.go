@@ -68,8 +68,7 @@ type codeGrant struct {
 
 	key       string // of the code
 	challenge string // S256 of the code_verifier; empty: none was sent
-	resources []string
-	details   string // asked; empty: those of the code
+	wish      clientstore.Wish
 	mismatch  string // the description of a codeMismatch
 
 	// The result of redeeming, prepared before the transaction.
@@ -91,13 +90,9 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*jsonr
 	}
 	g := &codeGrant{
 		Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")),
-		resources: q.Client.OwnResources(q.Form.All("resource")),
 	}
 	var err error
-	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
-		return nil, err
-	}
-	if err := s.clients.May(q.Client, clientstore.Permission{Resources: g.resources, Details: g.details}); err != nil {
+	if g.wish, err = s.clients.WishOf(q.Client, q.Form); err != nil {
 		return nil, err
 	}
 	var rec Code
@@ -249,30 +244,15 @@ func challengeOf(verifier string) string {
 
 // prepareCode makes the tokens that the code gives.
 func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error {
-	scope := s.clients.StillGiven(g.Client, rec.Scope, &st.Subject, g.Now)
-	granted := s.clients.StillDetailed(g.Client, rec.AuthorizationDetails)
-	if len(scope) == 0 && granted == "" {
-		return oauth.InvalidScope(nil, "none of the scopes is allowed any more")
-	}
-	details, err := s.clients.NarrowDetails(g.details, granted)
+	allowed, err := s.clients.Decide(g.Client, g.wish, clientstore.Granted{
+		Scope: rec.Scope, Resources: rec.Resources, Details: rec.AuthorizationDetails, Provider: rec.Provider, Person: &st.Subject,
+	}, g.Now)
 	if err != nil {
-		return err
-	}
-	resources, err := NarrowAudience(g.Client, g.resources, rec.Resources)
-	if err != nil {
-		return err
-	}
-	if err := s.clients.May(g.Client,
-		clientstore.Permission{
-			Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources,
-			Details: details,
-		}); err != nil {
 		return err
 	}
 	l := g.Client.Lifetimes
 	ends := g.Now.Add(l.AccessToken)
-	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions/tokens.md#usage-limits)
-	refreshes := g.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
+	refreshes := g.Client.HasGrant(client.GrantRefreshToken) && !allowed.Limited
 	if refreshes {
 		ends = g.Now.Add(l.RefreshChain)
 	}
@@ -280,16 +260,16 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 		return err
 	}
 	g.grant = token.Grant{
-		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
+		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: allowed.Scope, Resources: rec.Resources,
 		CreatedAt: g.Now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
-		Confirmation: g.heldBy(), AuthorizationDetails: granted,
+		Confirmation: g.heldBy(), AuthorizationDetails: allowed.GrantDetails,
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, details, g.Proved,
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, allowed.Scope, allowed.Resources, allowed.Details, g.Proved,
 		EventAccessIssued, g.From, g.Now); err != nil {
 		return err
 	}
 	if refreshes {
-		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, scope, l, g.Now)
+		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, allowed.Scope, l, g.Now)
 	}
 	return err
 }

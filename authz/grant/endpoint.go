@@ -176,18 +176,3 @@ func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *jsonr
 	}
 	return t
 }
-
-// NarrowAudience returns the resources of a token: the requested ones, or all granted ones if none was requested. If
-// the authorization named resources, others are refused (RFC 8707 2.2). If it named none, so is each one that the
-// person was not asked about: what opens a site is on the page of the consent, and not added to it later.
-func NarrowAudience(c *client.Client, asked, granted []string) ([]string, error) {
-	if len(asked) == 0 {
-		return granted, nil
-	}
-	for _, r := range asked {
-		if (len(granted) > 0 || c.AsksConsent()) && !client.HasResource(granted, r) {
-			return nil, oauth.InvalidTarget(nil, "the resource "+oauth.Quoted(r)+" was not granted")
-		}
-	}
-	return asked, nil
-}

@@ -5,22 +5,20 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Issuance is a new grant of a person, who did not come by a code.
 type Issuance struct {
-	Grant     token.Grant // its sign-in, scopes and resources
-	Resources []string    // of the access token
-	Details   string      // its authorization details
-	Epoch     int64       // of the person, when the sign-in was checked
+	Grant token.Grant      // its sign-in, and what the person has granted
+	Wish  clientstore.Wish // what the access token is to have of it
+	Epoch int64            // of the person, when the sign-in was checked
 	// Whole says that the request is refused if the identity of the person is not assured as one of the scopes demands.
 	// Otherwise that scope is left out.
 	Whole bool
@@ -45,17 +43,23 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*json
 	}); err != nil {
 		return nil, err
 	}
-	if g.Scope, err = s.assured(i, &st.Subject, q.Now); err != nil {
+	allowed, err := s.clients.Decide(q.Client, i.Wish, clientstore.Granted{
+		Scope: g.Scope, Resources: g.Resources, Details: g.AuthorizationDetails, Provider: g.SignIn.Provider, Person: &st.Subject,
+		Whole: i.Whole,
+	}, q.Now)
+	if err != nil {
 		return nil, err
 	}
+	g.Scope, g.AuthorizationDetails = allowed.Scope, allowed.GrantDetails
 	l := q.Client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.Client.ID, st.Epochs, q.Now, q.Now.Add(l.AccessToken)
 	g.Confirmation = q.heldBy()
-	refreshes := !i.Alone && q.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
+	refreshes := !i.Alone && q.Client.HasGrant(client.GrantRefreshToken) && !allowed.Limited
 	if refreshes {
 		g.ExpiresAt = q.Now.Add(l.RefreshChain)
 	}
-	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, i.Resources, i.Details, q.Proved, EventAccessIssued, q.From, q.Now)
+	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, allowed.Resources, allowed.Details, q.Proved,
+		EventAccessIssued, q.From, q.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -104,18 +108,6 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*json
 		return nil, err
 	}
 	return answer, nil
-}
-
-// assured returns the scopes of a new grant for which the identity of its person is assured well enough.
-func (s *Grants) assured(i *Issuance, person *authn.Subject, now time.Time) ([]string, error) {
-	scope := s.clients.Assured(i.Grant.Scope, person, now)
-	if i.Whole && len(scope) < len(i.Grant.Scope) {
-		return nil, oauth.InvalidScope(nil, "a scope needs a person whose identity is better assured")
-	}
-	if len(scope) == 0 && i.Details == "" {
-		return nil, oauth.InvalidScope(nil, "none of the scopes is allowed any more")
-	}
-	return scope, nil
 }
 
 var errSignInEnded = errors.New("client or person has changed since the sign-in was checked")

@@ -28,7 +28,7 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*jsonresponse.T
 		return nil, err
 	}
 	resources := q.Client.OwnResources(q.Form.All("resource"))
-	// Before the password is looked at, and again below for the provider that did.
+	// Before the password is looked at. IssueGrant asks again for the provider that did.
 	if err := s.clients.May(q.Client,
 		clientstore.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err
@@ -47,15 +47,11 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*jsonresponse.T
 	if err != nil {
 		return nil, passwordError(err)
 	}
-	if err := s.clients.May(q.Client, clientstore.Permission{Provider: si.Provider}); err != nil {
-		return nil, err
-	}
 	if s.clients.ScopeLevel(scope) > si.Level { // a step-up needs a page
 		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
 	return s.IssueGrant(ctx, q, &Issuance{
-		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Resources: resources,
-		Epoch: si.Epoch, Whole: true,
+		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Epoch: si.Epoch, Whole: true,
 	})
 }
 

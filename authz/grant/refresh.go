@@ -115,9 +115,7 @@ type rotation struct {
 	*Request
 
 	token, key string
-	asked      []string // scope parameter; empty: as before
-	resources  []string
-	details    string // authorization details asked for; empty: as before
+	wish       clientstore.Wish
 
 	// What the rotation gives, made before the transaction.
 	access *token.Draft
@@ -139,19 +137,16 @@ type outcome struct {
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions/token-endpoint.md#refresh) A lost
 // answer or a second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.Token, error) {
-	g := &rotation{Request: q, token: q.Form.Get("refresh_token"), resources: q.Client.OwnResources(q.Form.All("resource"))}
+	g := &rotation{Request: q, token: q.Form.Get("refresh_token")}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}
 	var err error
-	if g.asked, err = client.ParseScope(q.Form.Get("scope")); err != nil {
+	if g.wish, err = s.clients.WishOf(q.Client, q.Form); err != nil {
+		return nil, err
+	}
+	if g.wish.Scope, err = client.ParseScope(q.Form.Get("scope")); err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
-	}
-	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
-		return nil, err
-	}
-	if err := s.clients.May(q.Client, clientstore.Permission{Resources: g.resources, Details: g.details}); err != nil {
-		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
 		return nil, refuseRefresh(refreshUnknown)
@@ -201,7 +196,7 @@ func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*jsonres
 			return nil, err
 		}
 	}
-	if _, err := s.clients.NarrowDetails(g.details, out.details); err != nil {
+	if _, err := s.clients.NarrowDetails(g.wish.Details, out.details); err != nil {
 		return nil, err
 	}
 	return g.open(out)
@@ -252,36 +247,18 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if g.reuse = e; ch.verdict == refreshSpent {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
-	scope := s.clients.StillGiven(ch.standing.Client, ch.rec.Scope, &ch.standing.Subject, g.Now)
-	if len(g.asked) > 0 {
-		if !client.IsSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
-			return nil, oauth.InvalidScope(nil, "scope is more than was granted")
-		}
-		scope = g.asked
-	}
-	details, err := s.clients.NarrowDetails(g.details, s.clients.StillDetailed(ch.standing.Client, ch.grant.AuthorizationDetails))
+	allowed, err := s.clients.Decide(ch.standing.Client, g.wish, clientstore.Granted{
+		Scope: ch.rec.Scope, Resources: ch.grant.Resources, Details: ch.grant.AuthorizationDetails, Provider: ch.grant.Provider,
+		Person: &ch.standing.Subject,
+	}, g.Now)
 	if err != nil {
 		return nil, err
 	}
-	if len(scope) == 0 && details == "" {
-		return nil, oauth.InvalidScope(nil, "none of the scopes is allowed any more")
-	}
-	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
+	if allowed.Limited { // a limit that was set since
 		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
-	resources, err := NarrowAudience(g.Client, g.resources, ch.grant.Resources)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.clients.May(g.Client,
-		clientstore.Permission{
-			Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources,
-			Details: details,
-		}); err != nil {
-		return nil, err
-	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, details, g.Proved,
-		eventAccessRefreshed, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, allowed.Scope, allowed.Resources, allowed.Details,
+		g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
@@ -294,10 +271,11 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if g.next != nil {
 		answer.RefreshToken = g.next.token
 	}
-	if slices.Contains(scope, client.ScopeOpenID) {
+	if slices.Contains(allowed.Scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
 		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
-			Client: g.Client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims, Access: g.access.Token,
+			Client: g.Client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: allowed.Scope, Asked: ch.grant.Claims,
+			Access: g.access.Token,
 		}, g.Now)
 		if err != nil {
 			return nil, err
@@ -319,7 +297,7 @@ func (g *rotation) seal(answer *jsonresponse.Token) error {
 
 // open reads the answer of the earlier rotation, which is at most as old as the grace period.
 func (g *rotation) open(out outcome) (*jsonresponse.Token, error) {
-	if !client.IsSubset(g.asked, out.scope) {
+	if !client.IsSubset(g.wish.Scope, out.scope) {
 		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 	}
 	body, err := secret.OpenWithToken(g.token, answerPurpose, out.sealed)

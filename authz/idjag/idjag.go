@@ -85,7 +85,7 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 	}
 	resources := q.Client.OwnResources(q.Form.All("resource"))
 	if named := q.Client.OwnResources(who.Resources); len(named) > 0 { // otherwise the issuer leaves the choice to the client
-		if resources, err = grant.NarrowAudience(q.Client, resources, named); err != nil {
+		if resources, err = clientstore.NarrowAudience(q.Client, resources, named); err != nil {
 			return nil, err
 		}
 	}
@@ -100,8 +100,8 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 		return nil, err
 	}
 	return s.deps.Grants.IssueGrant(ctx, q, &grant.Issuance{
-		Grant:     token.Grant{SignIn: in, Scope: scope, Resources: resources},
-		Resources: resources, Epoch: epoch, Whole: true, Alone: true, Reason: "identity assertion of " + who.Issuer,
+		Grant: token.Grant{SignIn: in, Scope: scope, Resources: resources},
+		Epoch: epoch, Whole: true, Alone: true, Reason: "identity assertion of " + who.Issuer,
 		Spend: func(tx storage.Tx) error {
 			linked, vouched, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject)
 			if errors.Is(err, storage.ErrNotFound) || err == nil && (linked != in.Subject || vouched != in.Vouched) {
