@@ -128,8 +128,9 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 	case p.socket == nil:
 		l.socket = ln
 		go p.accept(ln)
-	case running:
-		_ = ln.Close() // no connection is in it: the first socket is pinned
+	case running: // no connection is in it: the first socket is pinned
+		_ = hide(ln) // not possible before Linux 5.7
+		_ = ln.Close()
 	default:
 		go p.accept(p.socket)
 	}
