@@ -245,22 +245,22 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 	case password == "":
 		return s.signInProblem(x, in, "problem.password")
 	}
-	p, wait, err := s.Proof.ProvePassword(q.Request,
+	p, err := s.Proof.ProvePassword(q.Request,
 		challenge.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
-	if err == nil && wait == 0 {
+	if err == nil {
 		err = s.Front.Succeed(q.W, q.Request, x.flow, in.Remember, p)
 	}
-	inactive := new(person.InactiveError)
+	inactive, throttled := new(person.InactiveError), new(authn.ThrottledError)
 	switch {
+	case err == nil:
+		return s.afterPassword(x, p.Account.ID)
 	case errors.As(err, &inactive) && x.Settings.ActivatesByPassword() && inactive.Account.Person.AwaitsNow():
 		return s.Activation.ActivateByPassword(q, x.id, x.flow, inactive)
 	case errors.As(err, &inactive):
 		return s.Activation.LeadToActivation(q, x.id, inactive)
-	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
+	case errors.As(err, &throttled):
+		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, throttled.Wait)
 		return s.signInPage(x, http.StatusTooManyRequests, in)
-	case err == nil:
-		return s.afterPassword(x, p.Account.ID)
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.signInPage(x, http.StatusForbidden, in)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -23,32 +24,32 @@ type TypedPassword struct {
 	Activates bool
 }
 
-// ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. wait is how long
-// no attempt is accepted. person.ErrMismatch is every refusal of the person, except that the right password of a person
-// who is blocked is a *person.StateError, and the one that an untrusted actor has set for a person with a role in
-// the admin console is person.ErrPlanted. All are logged here.
-func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
+// ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. An
+// *authn.ThrottledError says how long no attempt is accepted. person.ErrMismatch is every refusal of the person, except
+// that the right password of a person who is blocked is a *person.StateError, and the one that an untrusted actor has
+// set for a person with a role in the admin console is person.ErrPlanted. All are logged here.
+func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, err error) {
 	ctx, from := r.Context(), s.deps.Origin(r)
 	why := denial.Refusal{Where: denial.SignIn, Reason: denial.WrongPassword, By: "password", ClientID: c.Client}
 	a, err := s.deps.Person.LookUp(ctx, c.Username)
 	if err != nil {
-		return p, 0, err
+		return p, err
 	}
 	device := s.deps.Session.DeviceToken(r)
 	at, err := s.BeginAttempt(ctx, a, c.Username, Source{Address: from.ClientIP, Device: Hashed(device)})
 	if err != nil {
-		return p, 0, err
+		return p, err
 	}
 	if at.Wait == 0 {
 		if err := s.Seek(ctx, &a, &at, Unknown{c.Username, c.Password, c.Client, from, device}); err != nil {
 			s.NotEvaluated(ctx, at)
-			return p, 0, err
+			return p, err
 		}
 	}
 	if at.Wait > 0 {
 		why.Reason = denial.Throttled
 		s.refuse(ctx, why, a, from, nil)
-		return p, at.Wait, nil
+		return p, &authn.ThrottledError{Wait: at.Wait}
 	}
 	fresh, err := s.deps.Person.Compare(ctx, s.deps.Hasher, a, c.Password)
 	if err == nil && a.Person.State != person.Active {
@@ -67,21 +68,21 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 	case err == nil && a.SetBy != "" && s.deps.Person.HasRole(&a.Person):
 		why.Reason = denial.PlantedPassword
 		s.refuse(ctx, why, a, from, nil)
-		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the password was set by "+a.SetBy), person.ErrPlanted)
+		return p, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the password was set by "+a.SetBy), person.ErrPlanted)
 	case errors.As(err, new(*person.StateError)):
 		s.refuse(ctx, why, a, from, nil)
-		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the account is blocked"), err)
+		return p, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the account is blocked"), err)
 	case errors.Is(err, person.ErrMismatch):
 		s.refuse(ctx, why, a, from, err)
 		if err := s.Failed(ctx, c.Client, a, at, from); err != nil {
-			return p, 0, err
+			return p, err
 		}
-		return p, 0, person.ErrMismatch
+		return p, person.ErrMismatch
 	case err != nil:
 		s.NotEvaluated(ctx, at)
-		return p, 0, err
+		return p, err
 	}
-	return RightPassword{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
+	return RightPassword{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, nil
 }
 
 // refuse records why an account is refused. An unknown name is not kept.

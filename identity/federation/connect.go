@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -139,11 +140,7 @@ func (s *Service) handleConnect(q *webflow.Request) error {
 	case typed.Password == "":
 		return s.refuseConnect(q, x, in, "problem.password")
 	}
-	p, wait, err := s.deps.Proof.ProvePassword(q.Request, typed)
-	if err == nil && wait > 0 {
-		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
-		return s.connectPage(q, x, http.StatusTooManyRequests, in)
-	}
+	p, err := s.deps.Proof.ProvePassword(q.Request, typed)
 	if err == nil {
 		err = s.connect(q, x.Answer, p)
 	}
@@ -162,9 +159,13 @@ func (s *Service) refuseConnect(q *webflow.Request, x *connecting, in web.Connec
 
 // connected answers after the identity is coupled, or with why it is not.
 func (s *Service) connected(q *webflow.Request, x *connecting, in web.Connect, err error) error {
+	throttled := new(authn.ThrottledError)
 	switch {
 	case err == nil:
 		return s.deps.Front.Finish(q, x.SignIn, x.Flow)
+	case errors.As(err, &throttled):
+		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, throttled.Wait)
+		return s.connectPage(q, x, http.StatusTooManyRequests, in)
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.connectPage(q, x, http.StatusForbidden, in)
