@@ -188,7 +188,7 @@ type Server struct {
 	tokens  *token.Ledger
 	// siteSessions are those of browsers at protected sites.
 	siteSessions *sitesession.Sessions
-	parked       *savedforms.Forms
+	savedForms   *savedforms.Forms
 	registered   *dcr.Service
 	personal     *apppassword.Passwords
 	grants       *grant.Grants
@@ -255,7 +255,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Devices: dbsc.NewGuard(deps.Random, deps.Keyring.DeriveAll("gatehouse device at a site v1")...),
 		Log:     deps.Log, Now: deps.Now,
 	})
-	s.parked = savedforms.New(savedforms.Deps{
+	s.savedForms = savedforms.New(savedforms.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions,
 		Now: deps.Now, Random: deps.Random,
 	})
@@ -317,8 +317,8 @@ func (c *Config) registry() clientstore.Config {
 // Check returns the errors of New for a configuration that can be found without the storage.
 func (c *Config) Check() []error { return clientstore.Check(c.registry()) }
 
-// Parked returns the forms that wait for a sign-in at a site.
-func (s *Server) Parked() *savedforms.Forms { return s.parked }
+// SavedForms returns the forms that wait for a sign-in at a site.
+func (s *Server) SavedForms() *savedforms.Forms { return s.savedForms }
 
 // ServeHTTP answers the paths of routes.go and 404 for others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }

@@ -138,7 +138,7 @@ func TestCaddyfileExamples(t *testing.T) {
 		for _, o := range b.Options {
 			if o.Example != "" && !o.Later {
 				n++
-				load(p.Name()+": "+o.Word, whole(p, o.Example, needs(b, &o), referencetest.Join(b.Beside, o.Beside)))
+				load(p.Name()+": "+o.Word, whole(p, o.Example, needs(b, &o), referencetest.Join(b.Around, o.Around)))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages,
+		Authority: inst.authz, SavedForms: inst.authz.SavedForms(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages,
 		Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions,
 		Transactions: inst.transactions,
 		Robots:       inst.core.Robots, Limits: inst.core.Limits, Calls: inst.core.Calls, Usage: inst.core.Usage, Proofs: inst.authz.Proofs(),

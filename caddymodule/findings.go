@@ -29,8 +29,8 @@ func (a *App) logFinding(f diagnostic.Finding) {
 }
 
 // warn adds a warning about an option.
-func (a *App) warn(option, reason, mend string) {
-	a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
+func (a *App) warn(option, reason, fix string) {
+	a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: fix, About: option})
 }
 
 // checkBootstrap looks at the settings that an empty storage would start with.
@@ -38,8 +38,8 @@ func (a *App) checkBootstrap() {
 	if _, ok := a.storage.(shared.KeyFiler); ok && !a.startsEmpty() {
 		return // the settings are in the storage
 	}
-	a.missingSenders(a.initial, func(option, reason, mend string) {
-		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
+	a.missingSenders(a.initial, func(option, reason, fix string) {
+		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: fix, About: option})
 	})
 }
 

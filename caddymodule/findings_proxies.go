@@ -13,8 +13,8 @@ import (
 
 // checkProxies looks at the proxies that are believed, and at those that can ask.
 func (a *App) checkProxies(app *caddyhttp.App) {
-	found := func(place, reason, mend, about string) {
-		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: mend, About: about})
+	found := func(place, reason, fix, about string) {
+		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: fix, About: about})
 	}
 	if routetree.TrustsStrangers(app) {
 		found("", "servers: trusted_proxies takes strangers for proxies, who then choose the address that rules, limits and events see",

@@ -25,22 +25,22 @@ func (a *App) checkValues() {
 
 // checkLasting finds times that never come, since another one is over before.
 func (a *App) checkLasting() {
-	const mend = "make it shorter, or the other one longer"
+	const fix = "make it shorter, or the other one longer"
 	full := a.persons.Session.WithDefaults()
 	idle, absolute, remember := a.persons.Session.Idle, full.Absolute, full.Remember
 	if idle > absolute {
 		a.warn("identity: session idle",
-			fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", idle, absolute), mend)
+			fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", idle, absolute), fix)
 	}
 	if remember < absolute {
 		a.warn("identity: session absolute",
-			fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), mend)
+			fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), fix)
 	}
 	for _, c := range a.authz.Clients {
 		if longest := a.LongestSignIn(); c.Lifetimes.Session > longest {
 			option := "client " + c.ID + ": lifetimes session"
 			a.warn(option, fmt.Sprintf("%s: no sign-in becomes %s old, since each ends after %s at the latest", option,
-				c.Lifetimes.Session, longest), mend)
+				c.Lifetimes.Session, longest), fix)
 		}
 	}
 }

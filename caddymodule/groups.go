@@ -78,7 +78,7 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			if id != "" {
 				continue
 			}
-			mend := fmt.Sprintf("correct the name, or make the group: `caddy gatehouse group add %s`", use.group)
+			fix := fmt.Sprintf("correct the name, or make the group: `caddy gatehouse group add %s`", use.group)
 			list, err := persons.Groups(tx, partition, "", maxNamed)
 			if err != nil {
 				return err
@@ -88,11 +88,11 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 				names = append(names, g.Name)
 			}
 			if meant := spelling.Word(name, names); meant != "" {
-				mend = fmt.Sprintf("did you mean %q?", meant)
+				fix = fmt.Sprintf("did you mean %q?", meant)
 			}
 			found(diagnostic.Finding{
 				Severity: diagnostic.Warning, Place: use.place,
-				Reason: fmt.Sprintf("the group %q does not exist, so no one is in it", use.group), Fix: mend, About: "groups",
+				Reason: fmt.Sprintf("the group %q does not exist, so no one is in it", use.group), Fix: fix, About: "groups",
 			})
 		}
 		return nil

@@ -246,7 +246,7 @@ func (b *builder) openAuthz() (err error) {
 	}
 	b.inst.assertions = assertion.New(b.authz.Issuer, c.Keys, nil)
 	b.inst.transactions = transaction.New(b.authz.Issuer, c.Keys, nil, nil)
-	id.Person.Watch(id.ServiceProviders.Beside(b.inst.authz))
+	id.Person.Watch(id.ServiceProviders.WithWatcher(b.inst.authz))
 	id.Account.Tie(id.ServiceProviders.With(b.inst.authz))
 	id.Account.TieAppPasswords(b.inst.authz.AppPasswords())
 	id.Person.OnRemove(b.inst.authz.AppPasswords().Forget)

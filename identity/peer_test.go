@@ -121,7 +121,7 @@ func TestPeersSessions(t *testing.T) {
 	})
 	t.Run("peer 22: a flow of another browser opens nothing for a browser that is signed in", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		attacker, victim := e.Browser(), e.Browser()
 		victim.SignIn(identitytest.Demo, identitytest.DemoPassword)
 		_, id, _ := strings.Cut(attacker.Do(http.MethodGet, "/next", "").Header().Get("Location"), "flow=")
@@ -414,7 +414,7 @@ func TestPeersExpiry(t *testing.T) {
 	t.Run("peer 59: expired invitations, without a sweeper", func(t *testing.T) {
 		t.Parallel()
 		x := identitytest.NewInviting(t)
-		timeStandsStill(x.Elsewhere.Harness)
+		timeStandsStill(x.Federated.Harness)
 		made := x.Invite(invitation.NewInvitation{Email: identitytest.Guest, Name: "Gail Guest"})
 		link := x.Link()
 		x.Clock.Advance(8 * 24 * time.Hour)

@@ -28,7 +28,7 @@ func (s *Service) registerHooks() {
 	s.Person.OnRemove(s.ServiceProviders.Forget)
 	s.Person.OnRemove(trustedbrowser.EndAll)
 	s.Session.OnFactor(trustedbrowser.EndAll)
-	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))
+	s.Person.Watch(s.ServiceProviders.WithWatcher(s.Person.Watcher()))
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)

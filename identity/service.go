@@ -265,7 +265,7 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 	}); err != nil {
 		return err
 	}
-	s.Proof.AskElsewhere(handover.New(handover.Deps{
+	s.Proof.SetFallback(handover.New(handover.Deps{
 		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events,
 		Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 	}).Ask)

@@ -268,7 +268,7 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 		return webflow.PlantedPassword(webflow.FlowURL(x.id))
 	case errors.Is(err, person.ErrMismatch):
 		return s.signInProblem(x, in, "problem.mismatch")
-	case errors.Is(err, challenge.ErrElsewhere):
+	case errors.Is(err, challenge.ErrFallbackDown):
 		in.Problem = "problem.elsewhere"
 		return s.signInPage(x, http.StatusServiceUnavailable, in)
 	default:

@@ -47,13 +47,13 @@ type Key struct {
 	Name        string
 	Certificate *x509.Certificate // nil if the key pair has no certificate
 	Signer      crypto.Signer     // never nil; the keys that decrypt are *rsa.PrivateKey
-	// Beside are the keys that are published next to this one, and decrypt: those that take its place soon, and the
+	// Others are the keys that are published next to this one, and decrypt: those that take its place soon, and the
 	// former ones.
-	Beside []*Key
+	Others []*Key
 }
 
 // All are the key itself and those next to it, in this order.
-func (k *Key) All() []*Key { return append([]*Key{k}, k.Beside...) }
+func (k *Key) All() []*Key { return append([]*Key{k}, k.Others...) }
 
 // UnfitKey says that a key pair exists, but cannot be used as the configuration wants.
 type UnfitKey struct{ Name, Problem string }

@@ -45,16 +45,16 @@ func (s *Steps) OK(name, format string, args ...any) {
 }
 
 // Warn adds a step that does not keep anybody out today.
-func (s *Steps) Warn(name, what, mend string) {
-	*s = append(*s, Step{Name: name, Result: StepWarning, What: what, Fix: mend})
+func (s *Steps) Warn(name, what, fix string) {
+	*s = append(*s, Step{Name: name, Result: StepWarning, What: what, Fix: fix})
 }
 
 // Fail adds a step that keeps people from signing in. An empty fix is that of the error, where it is known.
-func (s *Steps) Fail(name string, err error, mend string) {
-	if mend == "" {
-		mend = mendOf(err)
+func (s *Steps) Fail(name string, err error, fix string) {
+	if fix == "" {
+		fix = fixOf(err)
 	}
-	*s = append(*s, Step{Name: name, Result: StepFailed, What: strings.Join(strings.Fields(err.Error()), " "), Fix: mend})
+	*s = append(*s, Step{Name: name, Result: StepFailed, What: strings.Join(strings.Fields(err.Error()), " "), Fix: fix})
 }
 
 // Err returns the first step that has failed as an error, or nil.
@@ -101,8 +101,8 @@ func (s *Steps) Connection(state *tls.ConnectionState, h http.Header, now time.T
 	s.OK("clock", "the same as the provider's to within a minute")
 }
 
-// mendOf says what to do about an error of a connection.
-func mendOf(err error) string {
+// fixOf says what to do about an error of a connection.
+func fixOf(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
 		host    x509.HostnameError

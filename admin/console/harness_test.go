@@ -208,7 +208,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		GroupUses: func(context.Context, string) ([]string, error) { return []string{"Caddyfile:30"}, nil },
 		Machine:   func(context.Context) (Machine, error) { return h.machine, nil },
 		Findings: func(context.Context) ([]diagnostic.Finding, error) {
-			return []diagnostic.Finding{{Severity: diagnostic.Warning, Place: "Caddyfile:3", Reason: "something is odd", Fix: "mend it"}}, nil
+			return []diagnostic.Finding{{Severity: diagnostic.Warning, Place: "Caddyfile:3", Reason: "something is odd", Fix: "fix it"}}, nil
 		},
 	}
 	h.keyring = keyring

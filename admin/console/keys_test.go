@@ -106,10 +106,10 @@ func TestRotatePairInTheConsole(t *testing.T) {
 	see(owner.acts(step("announce-pair")), http.StatusUnprocessableEntity, "at another step")
 	pair, err := h.settings.KeyPairs().Get(t.Context(), "")
 	h.must(err)
-	if !pair.Certificate.Equal(before.Certificate) || len(pair.Beside) != 1 || pair.Beside[0].Certificate.Equal(before.Certificate) {
-		t.Fatalf("after the next key was announced: %d beside it", len(pair.Beside))
+	if !pair.Certificate.Equal(before.Certificate) || len(pair.Others) != 1 || pair.Others[0].Certificate.Equal(before.Certificate) {
+		t.Fatalf("after the next key was announced: %d beside it", len(pair.Others))
 	}
-	next := pair.Beside[0].Certificate
+	next := pair.Others[0].Certificate
 	if pem := viewer.submit(viewer.get("/admin/keys/public-pair?pair=own")); strings.Count(pem.Body.String(), "BEGIN CERTIFICATE") != 2 ||
 		strings.Contains(pem.Body.String(), "PRIVATE") {
 		t.Errorf("the public part has not both certificates: %s", pem.Body)
@@ -137,13 +137,13 @@ func TestRotatePairInTheConsole(t *testing.T) {
 			}
 		}
 	})
-	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 1 ||
-		!pair.Beside[0].Certificate.Equal(before.Certificate) || pair.Beside[0].Key == nil {
-		t.Fatalf("after the switch: %v, %d beside it", err, len(pair.Beside))
+	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Others) != 1 ||
+		!pair.Others[0].Certificate.Equal(before.Certificate) || pair.Others[0].Key == nil {
+		t.Fatalf("after the switch: %v, %d beside it", err, len(pair.Others))
 	}
 	see(owner.acts(step("retire-pair")), 200, `href="`+step("announce-pair")+`"`)
-	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 0 {
-		t.Errorf("after the former one was retired: %v, %d beside it", err, len(pair.Beside))
+	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Others) != 0 {
+		t.Errorf("after the former one was retired: %v, %d beside it", err, len(pair.Others))
 	}
 }
 

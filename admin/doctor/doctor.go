@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			out.Skipped++
 		}
 		if r.Verdict == Failed || r.Verdict == Warning {
-			r.Fix = mendOf(o.Proxy, p.kind)
+			r.Fix = fixOf(o.Proxy, p.kind)
 		}
 		out.Probes = append(out.Probes, r)
 	}

@@ -233,7 +233,7 @@ func TestLive(t *testing.T) {
 			verdicts := map[string]string{}
 			for _, r := range report.Probes {
 				if verdicts[r.Name] = r.Verdict; (r.Fix == "") != (r.Verdict == OK) {
-					t.Errorf("%s: %s with the mend %q", r.Name, r.Verdict, r.Fix)
+					t.Errorf("%s: %s with the fix %q", r.Name, r.Verdict, r.Fix)
 				}
 			}
 			for _, want := range tt.failed {
@@ -350,13 +350,13 @@ func TestMends(t *testing.T) {
 	t.Parallel()
 	for k := aboutGate; k <= aboutCertificate; k++ {
 		for _, proxy := range Proxies {
-			if mendOf(proxy, k) == "" {
+			if fixOf(proxy, k) == "" {
 				t.Errorf("nothing to do about %d with %s", k, proxy)
 			}
 		}
 		for proxy := range fixes[k] {
 			if proxy != "" && !slices.Contains(Proxies, proxy) {
-				t.Errorf("a mend for the unknown proxy %s", proxy)
+				t.Errorf("a fix for the unknown proxy %s", proxy)
 			}
 		}
 	}

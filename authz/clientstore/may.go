@@ -143,8 +143,8 @@ type Permission struct {
 	// From is the client whose token is to be exchanged, for one with the audiences To.
 	From string
 	To   []string
-	// Elsewhere is the issuer that an identity assertion is for.
-	Elsewhere string
+	// AssertTo is the issuer that an identity assertion is for.
+	AssertTo string
 	// Domain is the trust domain of a transaction token, in place of a token of From. From "": of a transaction token.
 	Domain string
 }
@@ -187,8 +187,8 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	if err := r.mayDetails(c, a); err != nil {
 		return err
 	}
-	if a.Elsewhere != "" && c.MayAssert(a.Elsewhere) == nil {
-		return oauth.InvalidTarget(ErrExchange, "the authorization server "+oauth.Quoted(a.Elsewhere)+" is unknown or not allowed to the client")
+	if a.AssertTo != "" && c.MayAssert(a.AssertTo) == nil {
+		return oauth.InvalidTarget(ErrExchange, "the authorization server "+oauth.Quoted(a.AssertTo)+" is unknown or not allowed to the client")
 	}
 	if a.Domain != "" {
 		if !c.MayTransact(a.Domain, a.From) {

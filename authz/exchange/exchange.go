@@ -83,8 +83,8 @@ type request struct {
 	scope    []string              // asked; empty: all that can be given
 	targets  []string              // audiences of the new token
 	details  string                // asked; empty: all that can be given
-	// elsewhere is the issuer that an identity assertion is for. Empty: an access token is wanted.
-	elsewhere string
+	// assertTo is the issuer that an identity assertion is for. Empty: an access token is wanted.
+	assertTo string
 	// transaction has the parameters of a request for a transaction token. nil: another kind of token is wanted.
 	transaction *transactionRequest
 }
@@ -107,7 +107,7 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}
-	if x.elsewhere != "" {
+	if x.assertTo != "" {
 		return s.assert(ctx, x, sub)
 	}
 	if x.transaction != nil {

@@ -58,7 +58,7 @@ func (x *request) readAssertion() error {
 	case x.kind != typeID && x.kind != typeRefresh:
 		return oauth.InvalidRequest(nil, "an identity assertion needs an ID token or a refresh token")
 	}
-	x.elsewhere = audience[0]
+	x.assertTo = audience[0]
 	for _, r := range f.All("resource") {
 		if client.CheckResource(r) != nil {
 			return oauth.InvalidTarget(nil, "the resource "+oauth.Quoted(r)+" is malformed")
@@ -84,12 +84,12 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonres
 	}
 	err := s.deps.Clients.May(c, clientstore.Permission{
 		Grant:    client.GrantTokenExchange,
-		Provider: sub.access.Provider, Elsewhere: x.elsewhere,
+		Provider: sub.access.Provider, AssertTo: x.assertTo,
 	})
 	if err != nil {
 		return nil, err
 	}
-	there := c.MayAssert(x.elsewhere)
+	there := c.MayAssert(x.assertTo)
 	if len(x.scope) == 0 { // an assertion without scope would bound nothing there
 		x.scope = there.Scopes
 	}
@@ -107,7 +107,7 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonres
 		return nil, oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = sub.access.Subject, c.ID, sub.access.SessionID, c.ID
-	e.Reason = "for " + x.elsewhere + " as client " + there.ClientID
+	e.Reason = "for " + x.assertTo + " as client " + there.ClientID
 	var who authn.Subject
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		again, err := s.judge(tx, x)
@@ -134,7 +134,7 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonres
 		return nil, oauth.StorageError(err)
 	}
 	says := assertion{
-		Issuer: s.deps.Issuer, Subject: s.deps.Tokens.SubjectFor(c, sub.access.Subject), Audience: x.elsewhere, ClientID: there.ClientID, ID: id,
+		Issuer: s.deps.Issuer, Subject: s.deps.Tokens.SubjectFor(c, sub.access.Subject), Audience: x.assertTo, ClientID: there.ClientID, ID: id,
 		IssuedAt: x.Now.Unix(), Expires: x.Now.Add(assertionLifetime).Unix(), AuthTime: sub.access.AuthTime.Unix(),
 		ACR:   token.ACR(sub.access.Level),
 		Scope: strings.Join(x.scope, " "), Resource: x.targets, Confirmation: token.Confirmation{JKT: x.Proved.JKT},

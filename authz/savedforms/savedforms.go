@@ -77,7 +77,7 @@ func (f *Forms) Former(ctx context.Context, origin, cookie string) (personID str
 // Keep stores a form of a person for ten minutes and returns its id, or ErrFull.
 func (f *Forms) Keep(ctx context.Context, origin, browser, personID string, form Form) (id string, err error) {
 	if origin == "" || browser == "" || personID == "" || len(form.Body) > MaxBody {
-		return "", errors.New("parked: a form needs a site, a browser, a person and a body of bounded size")
+		return "", errors.New("savedforms: a form needs a site, a browser, a person and a body of bounded size")
 	}
 	if id, err = secret.ID(f.deps.Random, 16); err != nil {
 		return "", err

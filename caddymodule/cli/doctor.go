@@ -79,18 +79,18 @@ It needs no server of its own and no admin API. The exit status is 0 only if no 
 func reportTable(r *doctor.Report) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-	var mends []string
+	var fixes []string
 	said := map[string]bool{}
 	for _, p := range r.Probes {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Verdict, p.Name, p.What)
 		if p.Fix != "" && !said[p.Fix] {
 			said[p.Fix] = true
-			mends = append(mends, p.Name+":\n  "+p.Fix)
+			fixes = append(fixes, p.Name+":\n  "+p.Fix)
 		}
 	}
 	w.Flush() //nolint:errcheck // into memory
-	if len(mends) > 0 {
-		fmt.Fprintf(&b, "\nWhat to do with %s:\n%s\n", r.Proxy, strings.Join(mends, "\n"))
+	if len(fixes) > 0 {
+		fmt.Fprintf(&b, "\nWhat to do with %s:\n%s\n", r.Proxy, strings.Join(fixes, "\n"))
 	}
 	fmt.Fprintf(&b, "\n%d probes, %d failed, %d warnings, %d skipped\n", len(r.Probes), r.Failed, r.Warnings, r.Skipped)
 	return b.String()

@@ -110,7 +110,7 @@ func (o *Options) Check(sites []string, match []caddy.ModuleMap) error {
 	return nil
 }
 
-const mend = "name the address that people give to their client, such as mcp https://mcp.example.com/mcp"
+const fix = "name the address that people give to their client, such as mcp https://mcp.example.com/mcp"
 
 // resolve returns the resources of the site.
 func (o *Options) resolve(sites []string, match []caddy.ModuleMap) ([]string, error) {
@@ -118,7 +118,7 @@ func (o *Options) resolve(sites []string, match []caddy.ModuleMap) ([]string, er
 		return []string{o.Resource}, nil
 	}
 	if len(sites) == 0 {
-		return nil, errors.New("the site has no address with a host: " + mend)
+		return nil, errors.New("the site has no address with a host: " + fix)
 	}
 	path, err := pathOf(match)
 	if err != nil {
@@ -128,7 +128,7 @@ func (o *Options) resolve(sites []string, match []caddy.ModuleMap) ([]string, er
 	for i, site := range sites {
 		out[i] = site + path
 		if err := checkResource(out[i]); err != nil {
-			return nil, fmt.Errorf("%w: %s", err, mend)
+			return nil, fmt.Errorf("%w: %s", err, fix)
 		}
 	}
 	return out, nil
@@ -136,7 +136,7 @@ func (o *Options) resolve(sites []string, match []caddy.ModuleMap) ([]string, er
 
 // pathOf returns the one path that a matcher selects, without what stands for more. Empty: it asks for no path.
 func pathOf(match []caddy.ModuleMap) (string, error) {
-	several := errors.New("the matcher does not select one path: " + mend)
+	several := errors.New("the matcher does not select one path: " + fix)
 	var paths []string
 	for _, set := range match {
 		raw, ok := set["path"]

@@ -140,7 +140,7 @@ func (s *Storage) Provision(caddy.Context) error {
 func (s *Storage) Place() string { return s.place }
 
 // Advice says what the configuration leaves open, and what to write. Empty: nothing.
-func (s *Storage) Advice() (reason, mend string) {
+func (s *Storage) Advice() (reason, fix string) {
 	switch {
 	case s.opt.FallsBack():
 		return name + ": the URL goes on without TLS where the database speaks none, so someone in between can read and change everything",

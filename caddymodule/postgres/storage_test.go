@@ -139,9 +139,9 @@ func TestURLWithoutAMode(t *testing.T) {
 		if err := provision(t, s); err != nil {
 			t.Fatal(err)
 		}
-		reason, mend := s.Advice()
-		if (reason == "") != (want == "") || !strings.Contains(mend, want) || strings.Contains(reason+mend, "secret") {
-			t.Errorf("%s: Advice = %q, %q, want %q", url, reason, mend, want)
+		reason, fix := s.Advice()
+		if (reason == "") != (want == "") || !strings.Contains(fix, want) || strings.Contains(reason+fix, "secret") {
+			t.Errorf("%s: Advice = %q, %q, want %q", url, reason, fix, want)
 		}
 	}
 }

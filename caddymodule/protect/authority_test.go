@@ -27,25 +27,25 @@ import (
 
 // fakeAuthority is an authorization server whose answers a test decides.
 type fakeAuthority struct {
-	mu       sync.Mutex // guards all below
-	tokens   map[string]*token.Introspection
-	sessions map[string]*token.Introspection // origin and token
-	uses     map[string]*token.Introspection // what the use of a token finds that tokens did not know yet
-	codes    map[string]fakeCode
-	flows    []fakeFlow
-	err      error
-	panics   bool
-	gone     error // no one can be asked
-	patient  bool  // open requests are not judged again by the clock
-	asked    int
-	ended    []string
-	usedAt   []string      // sites and addresses where app passwords were used
-	clock    time.Duration // how far the clock of protect is ahead
-	parked   *savedforms.Forms
-	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
-	closed   bool              // to strangers
-	access   *fakeAccess
-	counter  counter
+	mu         sync.Mutex // guards all below
+	tokens     map[string]*token.Introspection
+	sessions   map[string]*token.Introspection // origin and token
+	uses       map[string]*token.Introspection // what the use of a token finds that tokens did not know yet
+	codes      map[string]fakeCode
+	flows      []fakeFlow
+	err        error
+	panics     bool
+	gone       error // no one can be asked
+	patient    bool  // open requests are not judged again by the clock
+	asked      int
+	ended      []string
+	usedAt     []string      // sites and addresses where app passwords were used
+	clock      time.Duration // how far the clock of protect is ahead
+	savedForms *savedforms.Forms
+	formers    map[string]string // persons of sessions, those that have ended too, by origin and token
+	closed     bool              // to strangers
+	access     *fakeAccess
+	counter    counter
 
 	assertions asserter
 	transacts  transactor

@@ -176,7 +176,7 @@ func TestProtectOrigins(t *testing.T) {
 			out, err := adaptSite(t, "{\n\t"+tt.options+"\n}\n"+tt.address+" {\n\troute {\n\t\tprotect {\n\t\t\tlogin\n\t\t}\n\t}\n}")
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "name the site's origin, such as login https://") {
-					t.Errorf("adapt = %v, want %q and the mend", err, tt.want)
+					t.Errorf("adapt = %v, want %q and the fix", err, tt.want)
 				}
 				return
 			}

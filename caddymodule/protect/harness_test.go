@@ -102,7 +102,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
-			Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
+			Authority: f, SavedForms: f.savedForms, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
 			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions,
 			Transactions: f.transacts, Proofs: f.proofs,
 		}, nil
@@ -147,7 +147,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		o(g.fake)
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
-	g.fake.parked = newForms(t, g.fake)
+	g.fake.savedForms = newForms(t, g.fake)
 	g.fake.proofs = newProofs(t, g.fake)
 	g.fake.limits = limit.NewCounters(nil, g.fake.now, zap.NewNop()) // nothing is written
 	g.access = &fakeAccess{store: g.fake.store, now: g.fake.now, states: map[string]AccessState{}, ends: map[string]time.Time{}}

@@ -104,7 +104,7 @@ func (p *Protect) consistentRemote() error {
 }
 
 // remoteFindings reports uses of introspect that are allowed and probably not meant.
-func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
+func (p *Protect) remoteFindings(warn func(option, reason, fix string)) {
 	if p.Introspect == nil {
 		return
 	}

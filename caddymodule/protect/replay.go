@@ -34,8 +34,8 @@ const (
 	maxKind    = 200              // bytes of a Content-Type
 )
 
-// parking keeps forms until their person has signed in. *savedforms.Forms is one.
-type parking interface {
+// formStore keeps forms until their person has signed in. *savedforms.Forms is one.
+type formStore interface {
 	Former(ctx context.Context, origin, cookie string) (personID string, err error)
 	Keep(ctx context.Context, origin, browser, personID string, form savedforms.Form) (id string, err error)
 	Check(ctx context.Context, k savedforms.Key, personID string) error
@@ -59,7 +59,7 @@ var checkOnOff = caddyfileutil.OneOf("on", "off")
 // park keeps the form of a request whose session has ended. It returns the address of the page that sends it, or "" if
 // the form is not kept.
 func (p *Protect) park(g *requestState, rec *credentials) string {
-	r, s, keeper := g.r, g.site, g.entrance.Parked
+	r, s, keeper := g.r, g.site, g.entrance.SavedForms
 	text := rec.cookie(s.jar, kindSession)
 	target := requestURI(r)
 	if !p.replay || keeper == nil || text == "" || g.kept != "" || !isForm(r) || !ownRequest(r, s) ||
@@ -142,7 +142,7 @@ func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
 	}
 	in, err := g.open()
 	switch {
-	case err != nil || in.Parked == nil:
+	case err != nil || in.SavedForms == nil:
 		p.writeRefusal(g, cannotTell(err))
 	case len(ids) != 1 || ids[0] == "":
 		p.writeRefusal(g, malformed("one form is sent at a time"))
@@ -189,7 +189,7 @@ func (p *Protect) offer(g *requestState, rec *credentials, in Entrance, id strin
 		return
 	}
 	key := g.keyOf(rec, id)
-	if err := in.Parked.Check(g.r.Context(), key, who.Subject); err != nil {
+	if err := in.SavedForms.Check(g.r.Context(), key, who.Subject); err != nil {
 		p.writeRefusal(g, keptRefusal(err))
 		return
 	}
@@ -215,7 +215,7 @@ func (p *Protect) choose(g *requestState, rec *credentials, in Entrance, id stri
 		g.kept = id
 		return false
 	}
-	err := in.Parked.Drop(g.r.Context(), key)
+	err := in.SavedForms.Drop(g.r.Context(), key)
 	if err != nil && !errors.Is(err, savedforms.ErrGone) {
 		p.writeRefusal(g, cannotTell(err))
 		return true
@@ -251,7 +251,7 @@ func (p *Protect) resend(g *requestState, rec *credentials) *refusal {
 		}
 	}
 	in := g.entrance
-	form, err := in.Parked.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
+	form, err := in.SavedForms.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
 	if err != nil {
 		return keptRefusal(err)
 	}

@@ -30,7 +30,7 @@ var ends = map[string]func(f *fakeAuthority, raw string){
 	"nobody is there to ask": func(f *fakeAuthority, _ string) { f.gone = errors.New("the configuration has stopped") },
 }
 
-func (f *fakeAuthority) mend() { f.set(func() { f.err, f.panics, f.gone = nil, false, nil }) }
+func (f *fakeAuthority) fix() { f.set(func() { f.err, f.panics, f.gone = nil, false, nil }) }
 
 // A WebSocket that stands open ends when its credential can no longer be told to be good.
 func TestWebSocketEnds(t *testing.T) {
@@ -47,7 +47,7 @@ func TestWebSocketEnds(t *testing.T) {
 		if rest, err := io.ReadAll(a.br); err != nil || !bytes.HasPrefix(rest, []byte{0x88, 2, 3, 0xf0}) {
 			t.Errorf("%s: the end of the connection was % x, %v, want a close frame 1008", name, rest, err)
 		}
-		g.fake.mend()
+		g.fake.fix()
 		g.take()
 	}
 	g.handled(t, "/ws", len(ends))
@@ -122,7 +122,7 @@ func TestIdleStreamEnds(t *testing.T) {
 				t.Errorf("%s, %s: the stream goes on", what, name)
 			}
 			res.Body.Close()
-			g.fake.mend()
+			g.fake.fix()
 			g.take()
 		}
 	}

@@ -106,8 +106,8 @@ func (p *Manager) KeyPair(ctx context.Context, name string) (*idp.Key, error) {
 		return nil, &idp.UnfitKey{Name: name, Problem: "has no private key"}
 	}
 	out := &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}
-	for _, other := range k.Beside {
-		out.Beside = append(out.Beside, &idp.Key{Name: k.Name, Certificate: other.Certificate, Signer: other.Key})
+	for _, other := range k.Others {
+		out.Others = append(out.Others, &idp.Key{Name: k.Name, Certificate: other.Certificate, Signer: other.Key})
 	}
 	return out, nil
 }

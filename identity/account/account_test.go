@@ -413,7 +413,7 @@ func TestChangePasswordIsThrottled(t *testing.T) {
 // TestFirstPassword: a person without a password can set one under the same conditions as set up another method.
 func TestFirstPassword(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	u := settings.Defaults()
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Start()

@@ -44,19 +44,19 @@ func TestExtraRegistrationLevel(t *testing.T) {
 // off, the field is not required any more or has a value, or the person is blocked.
 func TestExtraRegistrationMeanwhile(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(e *identitytest.Elsewhere, u *settings.Units){
-		"switched off": func(_ *identitytest.Elsewhere, u *settings.Units) {
+	for what, change := range map[string]func(e *identitytest.Federated, u *settings.Units){
+		"switched off": func(_ *identitytest.Federated, u *settings.Units) {
 			u.Features.PostLoginExtraRegistrationAfterSecondLogin = false
 		},
-		"not demanded": func(_ *identitytest.Elsewhere, u *settings.Units) {
+		"not demanded": func(_ *identitytest.Federated, u *settings.Units) {
 			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false
 		},
-		"blocked": func(e *identitytest.Elsewhere, _ *settings.Units) {
+		"blocked": func(e *identitytest.Federated, _ *settings.Units) {
 			if err := e.Person.SetState(e.T.Context(), identitytest.Demo, person.Blocked, identitytest.Ops); err != nil {
 				e.T.Fatal(err)
 			}
 		},
-		"filled in": func(e *identitytest.Elsewhere, _ *settings.Units) {
+		"filled in": func(e *identitytest.Federated, _ *settings.Units) {
 			e.SetProfile(identitytest.Demo, func(p *person.Profile) { p.Name.LastName = "Hers" })
 		},
 	} {
@@ -124,10 +124,10 @@ func TestExtraRegistrationRaces(t *testing.T) {
 // stays open.
 func TestExtraRegistrationTakesTime(t *testing.T) {
 	t.Parallel()
-	for what, demand := range map[string]func(*identitytest.Elsewhere, *authn.Demand){
-		"max_age":      func(_ *identitytest.Elsewhere, d *authn.Demand) { d.MaxAge = time.Minute },
-		"max_age=0":    func(e *identitytest.Elsewhere, d *authn.Demand) { d.MaxAge, d.NotBefore = 0, e.Clock.Now() },
-		"prompt=login": func(e *identitytest.Elsewhere, d *authn.Demand) { d.NotBefore = e.Clock.Now() },
+	for what, demand := range map[string]func(*identitytest.Federated, *authn.Demand){
+		"max_age":      func(_ *identitytest.Federated, d *authn.Demand) { d.MaxAge = time.Minute },
+		"max_age=0":    func(e *identitytest.Federated, d *authn.Demand) { d.MaxAge, d.NotBefore = 0, e.Clock.Now() },
+		"prompt=login": func(e *identitytest.Federated, d *authn.Demand) { d.NotBefore = e.Clock.Now() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -19,11 +19,11 @@ import (
 )
 
 // extra returns a harness where persons are asked for missing details from their second sign-in on.
-func extra(t *testing.T) (*identitytest.Elsewhere, *settings.Units) {
+func extra(t *testing.T) (*identitytest.Federated, *settings.Units) {
 	t.Helper()
 	u := settings.Defaults()
 	u.Features.PostLoginExtraRegistrationAfterSecondLogin = true
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Notices = new(notifytest.Notices)
 	e.Start()
@@ -212,7 +212,7 @@ func TestExtraRegistrationContacts(t *testing.T) {
 }
 
 // mustAdd adds a person without an e-mail address, a number or a family name.
-func mustAdd(e *identitytest.Elsewhere, username string) {
+func mustAdd(e *identitytest.Federated, username string) {
 	e.T.Helper()
 	e.Add(person.NewPerson{
 		Username: username, Password: secret.New(identitytest.DemoPassword), FamilyName: "X",

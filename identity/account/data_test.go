@@ -77,9 +77,9 @@ func TestAccountApplications(t *testing.T) {
 }
 
 // ownAccounts returns a harness with two providers, and a browser in which a person with a password is signed in.
-func ownAccounts(t *testing.T) (*identitytest.Elsewhere, *settings.Units, *identitytest.Browser) {
+func ownAccounts(t *testing.T) (*identitytest.Federated, *settings.Units, *identitytest.Browser) {
 	t.Helper()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	u := settings.Defaults()
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
@@ -92,7 +92,7 @@ func ownAccounts(t *testing.T) (*identitytest.Elsewhere, *settings.Units, *ident
 const accountsPath = "/account/security/accounts"
 
 // couple asks on the account page to connect a provider, and comes back from that provider with this identity.
-func couple(e *identitytest.Elsewhere, b *identitytest.Browser, provider string, id *idp.Identity) *identitytest.Answer {
+func couple(e *identitytest.Federated, b *identitytest.Browser, provider string, id *idp.Identity) *identitytest.Answer {
 	e.T.Helper()
 	a := b.Fill(b.Get(accountsPath), accountsPath, "do", "connect", "provider", provider)
 	if !strings.HasPrefix(a.Header().Get("Location"), "/sign-in/provider?") {
@@ -404,7 +404,7 @@ func TestEditableMapping(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t,
+			e := identitytest.NewFederated(t,
 				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
 			e.At("partner")
 			b := e.Browser()

@@ -47,7 +47,7 @@ func TestActivityNamesTheWayIn(t *testing.T) {
 		strings.Contains(body, "You confirmed it’s you") {
 		t.Errorf("a sign-in by passkey:\n%s", body)
 	}
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	c := e.Browser()
 	e.MustEnter(c, identitytest.Ann())

@@ -24,7 +24,7 @@ func of(c *identitytest.CountingStore, send func() *identitytest.Answer) (a *ide
 // accounting returns a signed-in browser, with settings under which the account pages show everything.
 func accounting(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *settings.Units, *notifytest.Notices) {
 	t.Helper()
-	e, u, box := identitytest.NewElsewhere(t), settings.Defaults(), new(notifytest.Notices)
+	e, u, box := identitytest.NewFederated(t), settings.Defaults(), new(notifytest.Notices)
 	h := e.Harness
 	h.Units, h.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, box
 	h.Start()

@@ -45,7 +45,7 @@ func card(h *identitytest.Harness, username string, level int) {
 // the person unlinks it. What it says counts, not what the person has typed.
 func TestAssuranceBySignIn(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Assurance = 2 }))
+	e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Assurance = 2 }))
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())
 	have := assured(e.Harness, si.Subject)

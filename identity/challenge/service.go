@@ -52,7 +52,7 @@ type Service struct {
 	cfg        Config
 	deliveries map[DeliveredPurpose]deliveredTermsFunc
 	linkPaths  map[LinkKind]string
-	elsewhere  Elsewhere // nil: no one
+	fallback   Fallback // nil: no one
 }
 
 // New returns a service. It fails if the limits of cfg are too low.

@@ -24,7 +24,7 @@ func TestAnswerWithoutCookies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = tt.issuer })
+			e := identitytest.NewFederated(t, func(c *identity.Config) { c.Issuer = tt.issuer })
 			e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 			b, without := e.Browser(), e.Browser()
 			without.Header = http.Header{"Sec-Fetch-Site": {"cross-site"}}

@@ -23,9 +23,9 @@ import (
 // providers in package idp.
 func TestProviderAttacks(t *testing.T) {
 	t.Parallel()
-	newAt := func(t *testing.T, change ...func(*identity.Config)) *identitytest.Elsewhere {
+	newAt := func(t *testing.T, change ...func(*identity.Config)) *identitytest.Federated {
 		t.Helper()
-		e := identitytest.NewElsewhere(t, change...)
+		e := identitytest.NewFederated(t, change...)
 		e.Asking(func(d *authn.Demand) { // /next?corp demands corp, everything else partner
 			if d.Provider = "partner"; strings.HasPrefix(d.Return, "/next?corp") {
 				d.Provider = "corp"
@@ -280,12 +280,12 @@ func TestProviderAttacks(t *testing.T) {
 	})
 	t.Run("attack 129: a provider that is switched off between start and callback", func(t *testing.T) {
 		t.Parallel()
-		for name, step := range map[string]func(e *identitytest.Elsewhere, b *identitytest.Browser) func() *identitytest.Answer{
-			"before the answer": func(e *identitytest.Elsewhere, b *identitytest.Browser) func() *identitytest.Answer {
+		for name, step := range map[string]func(e *identitytest.Federated, b *identitytest.Browser) func() *identitytest.Answer{
+			"before the answer": func(e *identitytest.Federated, b *identitytest.Browser) func() *identitytest.Answer {
 				away := b.Leave("/next")
 				return func() *identitytest.Answer { return b.Come(away, e.Partner.Answer(identitytest.Ann(), nil)) }
 			},
-			"before the last step": func(e *identitytest.Elsewhere, b *identitytest.Browser) func() *identitytest.Answer {
+			"before the last step": func(e *identitytest.Federated, b *identitytest.Browser) func() *identitytest.Answer {
 				done := b.Do(http.MethodGet,
 					identitytest.Callback(identitytest.State(e.T, b.Leave("/next")), e.Partner.Answer(identitytest.Ann(), nil)),
 					"").Header().Get("Location")

@@ -27,20 +27,20 @@ func TestAutomaticProviderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		demand func(*authn.Demand)
-		answer func(e *identitytest.Elsewhere) string
+		answer func(e *identitytest.Federated) string
 		shown  bool // the other ways
 	}{
-		{"refused", func(*authn.Demand) {}, (*identitytest.Elsewhere).Refusing, true},
-		{"too old", tooOld, (*identitytest.Elsewhere).LongAgo, true},
-		{"refused, without another way", func(d *authn.Demand) { d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).Refusing, false},
+		{"refused", func(*authn.Demand) {}, (*identitytest.Federated).Refusing, true},
+		{"too old", tooOld, (*identitytest.Federated).LongAgo, true},
+		{"refused, without another way", func(d *authn.Demand) { d.Providers = []string{"partner"} }, (*identitytest.Federated).Refusing, false},
 		{
 			"too old, without another way", func(d *authn.Demand) { tooOld(d); d.Providers = []string{"partner"} },
-			(*identitytest.Elsewhere).LongAgo, false,
+			(*identitytest.Federated).LongAgo, false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t,
+			e := identitytest.NewFederated(t,
 				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Source = automatic{p.Source.(*idptest.Provider)} }))
 			e.Asking(c.demand)
 			b := e.Browser()

@@ -47,7 +47,7 @@ func TestProviderChoice(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, func(c *identity.Config) {
+			e := identitytest.NewFederated(t, func(c *identity.Config) {
 				c.Providers = append(c.Providers, federation.Provider{ID: "off", Source: idptest.New(), Disabled: true})
 			})
 			e.WithoutStepUp()
@@ -76,7 +76,7 @@ func TestProviderChoice(t *testing.T) {
 // TestLastProvider: the provider used last is listed first, and a forged cookie cannot change the order.
 func TestLastProvider(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("corp", func(p *federation.Provider) { p.Name = "Workplace" }))
+	e := identitytest.NewFederated(t, identitytest.WithProvider("corp", func(p *federation.Provider) { p.Name = "Workplace" }))
 	e.Asking(func(d *authn.Demand) {
 		if d.Return == "/next?corp" {
 			d.Provider = "corp"
@@ -110,7 +110,7 @@ func TestLastProvider(t *testing.T) {
 
 func TestDomains(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t,
+	e := identitytest.NewFederated(t,
 		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.Asking(func(d *authn.Demand) {
 		if d.Return == "/next?hint" {
@@ -163,7 +163,7 @@ func TestDomains(t *testing.T) {
 // configuration API gives an order, that order wins.
 func TestProvidersStandByTheirNames(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, func(c *identity.Config) {
+	e := identitytest.NewFederated(t, func(c *identity.Config) {
 		for _, p := range []string{"a Zebra", "b école", "c Office 10", "d apple", "e Office 2", "g Zebra", "h Banana"} {
 			c.Providers = append(c.Providers, federation.Provider{ID: p[:1], Name: p[2:], Source: idptest.New(), Path: "oidc"})
 		}

@@ -177,7 +177,7 @@ func (s *Service) connected(q *webflow.Request, x *connecting, in web.Connect, e
 		s.refuseAnswer(q, x.Answer, denial.IdentityRefused, err)
 		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", x.Provider.Name+": coupled already")
 		return s.refuseConnect(q, x, in, "problem.coupled")
-	case errors.Is(err, challenge.ErrElsewhere):
+	case errors.Is(err, challenge.ErrFallbackDown):
 		in.Problem = "problem.elsewhere"
 		return s.connectPage(q, x, http.StatusServiceUnavailable, in)
 	case errors.Is(err, ErrUsed):

@@ -23,7 +23,7 @@ import (
 
 func TestCoupleByEmail(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+	e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 	e.At("partner")
 	upper := identitytest.Known()
 	upper.Email = "Demo@Example.COM"
@@ -46,7 +46,7 @@ func TestCoupleByEmail(t *testing.T) {
 }
 
 // wantLinked asserts that an identity ends at the page that says why it signs no one in.
-func wantLinked(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
+func wantLinked(e *identitytest.Federated, what string, b *identitytest.Browser, id *idp.Identity) {
 	e.T.Helper()
 	a := e.Through(b, id)
 	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "linked to another sign-in") ||
@@ -59,7 +59,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 	t.Parallel()
 	t.Run("an address that is not verified", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		id := identitytest.Known()
 		id.EmailVerified = false
@@ -69,14 +69,14 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 	})
 	t.Run("a provider without couple", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		e.At("partner")
 		e.WantAsked("verified address of somebody", e.Browser(), identitytest.Known())
 	})
 	t.Run("a person whose own address is not verified", func(t *testing.T) {
 		t.Parallel()
 		no := false
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail, func(c *identity.Config) {
 			c.Persons = append(c.Persons, person.NewPerson{Username: "claimer", Email: "ann@partner.example", EmailVerified: &no})
 		})
 		e.At("partner")
@@ -88,7 +88,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 	t.Run("two persons with one address", func(t *testing.T) {
 		t.Parallel()
 		yes := true
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail, func(c *identity.Config) {
 			c.Persons = append(c.Persons, person.NewPerson{Username: "second", Email: identitytest.Demo, EmailVerified: &yes})
 		})
 		e.At("partner")
@@ -96,7 +96,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 	})
 	t.Run("a person who is blocked", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		if err := e.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 
 func TestConnect(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	page := e.WantAsked("verified address of somebody", b, identitytest.Known())
@@ -156,7 +156,7 @@ func TestConnect(t *testing.T) {
 // TestConnectIsThrottled: the page that connects accounts counts wrong passwords together with the sign-in page.
 func TestConnectIsThrottled(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	page := e.WantAsked("verified address of somebody", b, identitytest.Known())
@@ -176,7 +176,7 @@ func TestConnectIsThrottled(t *testing.T) {
 
 func TestUsernameTaken(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Persons = append(c.Persons, person.NewPerson{Username: "ann"}) })
+	e := identitytest.NewFederated(t, func(c *identity.Config) { c.Persons = append(c.Persons, person.NewPerson{Username: "ann"}) })
 	e.At("partner")
 	id := identitytest.Ann()
 	id.Username = "Ann"
@@ -192,7 +192,7 @@ func TestUsernameTaken(t *testing.T) {
 // TestRemovedComesBack: an identity whose person was removed gets a new person at the next sign-in, not the old one.
 func TestRemovedComesBack(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	first := e.MustEnter(e.Browser(), identitytest.Ann())
 	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, audit.Actor{}); err != nil {
@@ -206,7 +206,7 @@ func TestRemovedComesBack(t *testing.T) {
 // TestOneNewcomer: concurrent answers for one new identity create only one person.
 func TestOneNewcomer(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards subjects
@@ -230,7 +230,7 @@ func TestOneNewcomer(t *testing.T) {
 
 func TestSynchronise(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }))
+	e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }))
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())
 	married := identitytest.Ann()
@@ -256,7 +256,7 @@ func TestSynchronise(t *testing.T) {
 func TestAutoEmailVerification(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
-		e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail = on }))
+		e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail = on }))
 		e.At("partner")
 		id := identitytest.Ann()
 		id.EmailVerified = false
@@ -272,7 +272,7 @@ func TestClaimedAddress(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 582: an address that a tenant claims, where the operator takes those of the provider for verified", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t,
+		e := identitytest.NewFederated(t,
 			identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.CoupleEmail = true, true }))
 		e.At("partner")
 		known := e.MustEnter(e.Browser(), identitytest.Ann())
@@ -287,7 +287,7 @@ func TestClaimedAddress(t *testing.T) {
 
 func TestCouple(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, func(c *identity.Config) {
+	e := identitytest.NewFederated(t, func(c *identity.Config) {
 		c.Persons = append(c.Persons, person.NewPerson{Username: "second", Password: secret.New(identitytest.DemoPassword)})
 	})
 	e.At("partner")
@@ -326,7 +326,7 @@ func TestCouple(t *testing.T) {
 // TestConnectNeedsNoClient: a sign-in that no application asked for can be connected too.
 func TestConnectNeedsNoClient(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	e.Asking(func(d *authn.Demand) { d.Client = authn.Client{} })
 	b := e.Browser()
@@ -342,7 +342,7 @@ func TestAutoActivation(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {
 		for _, on := range []bool{false, true} {
-			e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail,
+			e := identitytest.NewFederated(t, identitytest.CoupleByEmail,
 				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Activates = on }))
 			u := settings.Defaults()
 			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind

@@ -30,7 +30,7 @@ func holding() *idp.Identity {
 // TestFarewell: a sign-out here continues at the provider and returns to the destination of the sign-out.
 func TestFarewell(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	var ended []idp.EndRequest
 	e.Partner.OnEnd(func(_ context.Context, q idp.EndRequest) (*idp.Next, error) {
@@ -115,7 +115,7 @@ func TestEndSessions(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t)
+			e := identitytest.NewFederated(t)
 			e.At("partner")
 			watch := identitytest.NewWatcher()
 			e.Person.Watch(watch)
@@ -150,7 +150,7 @@ func TestFramesOfAnEndedSession(t *testing.T) {
 	for name, own := range map[string]bool{"the browser of the session": true, "another browser": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t)
+			e := identitytest.NewFederated(t)
 			e.At("partner")
 			watch := identitytest.NewWatcher()
 			watch.Frames = []string{frame}
@@ -192,7 +192,7 @@ func TestFramesOfAnEndedSession(t *testing.T) {
 // TestEndSessionsBehindMany: the provider can end a session even behind the records of many sessions that have ended.
 func TestEndSessionsBehindMany(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	e.MustEnter(b, holding())
@@ -237,7 +237,7 @@ func TestEndSessionsBehindMany(t *testing.T) {
 // to the letter, and to no one by an address.
 func TestLinkedIdentity(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	id := identitytest.Ann()
 	id.Issuer = identitytest.PartnerIssuer
@@ -266,7 +266,7 @@ func TestLinkedIdentity(t *testing.T) {
 
 func TestRefreshDetails(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	si := e.MustEnter(b, holding())
@@ -344,7 +344,7 @@ func TestRefreshDetails(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	partner, corp := federation.Once(e.Store, e.Clock.Now, "partner"), federation.Once(e.Store, e.Clock.Now, "corp")
 	until := e.Clock.Now().Add(time.Minute)
 	if err := partner(t.Context(), "id-1", until); err != nil {
@@ -372,7 +372,7 @@ func TestOnce(t *testing.T) {
 // TestHeldIsSealed: data held for a provider cannot be read from the storage or the session.
 func TestHeldIsSealed(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	b.Leave("/next")

@@ -14,8 +14,8 @@ import (
 func TestFragment(t *testing.T) {
 	t.Parallel()
 	const page, mark = "document", `data-fragment="f1"`
-	at := func(t *testing.T, name string) *identitytest.Elsewhere {
-		e := identitytest.NewElsewhere(t)
+	at := func(t *testing.T, name string) *identitytest.Federated {
+		e := identitytest.NewFederated(t)
 		e.Asking(func(d *authn.Demand) { d.Provider, d.Fragment = "partner", name })
 		return e
 	}

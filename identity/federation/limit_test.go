@@ -17,7 +17,7 @@ import (
 // TestProviderEndpointsAreBounded: endpoints where strangers can have signatures verified are limited per network.
 func TestProviderEndpointsAreBounded(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	var full atomic.Bool
 	e.Admit = func(*http.Request) bool { return !full.Load() }
 	e.Start()
@@ -59,7 +59,7 @@ func TestProviderEndpointsAreBounded(t *testing.T) {
 // cookies. It must not replace the flow that the browser has started.
 func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = "http://localhost:8080" })
+	e := identitytest.NewFederated(t, func(c *identity.Config) { c.Issuer = "http://localhost:8080" })
 	e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 	b := e.Browser()
 	away := b.Leave("/next")
@@ -87,7 +87,7 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 // then chooses another provider.
 func TestTypedNameGoesToItsProvider(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t,
+	e := identitytest.NewFederated(t,
 		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.Asking(func(d *authn.Demand) { d.Hint = "hint@shop.example" })
 	b := e.Browser()

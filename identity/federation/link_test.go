@@ -162,7 +162,7 @@ func TestUsernamesFromProviders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = c.domains }))
+			e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = c.domains }))
 			e.At("partner")
 			id := identitytest.Ann()
 			c.change(id)
@@ -177,7 +177,7 @@ func TestUsernamesFromProviders(t *testing.T) {
 // TestDomainsBoundWhatAProviderVouchesFor: a provider links with no one by an address outside of its domains.
 func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail,
+	e := identitytest.NewFederated(t, identitytest.CoupleByEmail,
 		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains, p.VerifiesEmail = []string{"partner.example"}, true }))
 	e.At("partner")
 	id := identitytest.Known()
@@ -210,7 +210,7 @@ func TestUnverifiedAddressesAreMarked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t)
+			e := identitytest.NewFederated(t)
 			e.At("partner")
 			id := identitytest.Ann()
 			c.change(id)
@@ -224,7 +224,7 @@ func TestUnverifiedAddressesAreMarked(t *testing.T) {
 // TestNamesThatTurnAround: a name cannot change the direction of the text around it.
 func TestNamesThatTurnAround(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	id := identitytest.Ann()
 	id.Details["lastName"] = []string{"gpj.\u202enimda"}

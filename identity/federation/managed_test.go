@@ -40,7 +40,7 @@ func callback(path, state, ticket string) string {
 // TestLogosOfProviders: a stored picture is on the button of its provider, and in the list of the person's accounts.
 func TestLogosOfProviders(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.Deps.Pages.SetLogos(logo.Shown{
 		Store: e.Store, Declares: func(string) bool { return false },
 		Providers: func(ctx context.Context) (all map[string]*web.Logo, err error) {
@@ -80,7 +80,7 @@ func TestLogosOfProviders(t *testing.T) {
 
 func TestManagedProviders(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	m := &managerStub{version: 1}
 	e.Manager = m
 	e.Start()
@@ -128,7 +128,7 @@ func TestManagedProviders(t *testing.T) {
 // TestSessionsOfProvidersThatAreOff: what a provider has signed in counts for nothing while it is disabled or gone.
 func TestSessionsOfProvidersThatAreOff(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	u, source := settings.Defaults(), idptest.New()
 	own := u.LoginMethods.LoginMethods
 	with := func(more ...settings.LoginMethod) { u.LoginMethods.LoginMethods = append(slices.Clone(own), more...) }

@@ -25,13 +25,13 @@ func newcomerAt(subject, identifier string) *idp.Identity {
 	return id
 }
 
-func moving(t *testing.T, how federation.Moving) *identitytest.Elsewhere {
+func moving(t *testing.T, how federation.Moving) *identitytest.Federated {
 	t.Helper()
-	return identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Moving = how }))
+	return identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Moving = how }))
 }
 
 // imported adds a person of another system.
-func imported(e *identitytest.Elsewhere, name, external, password string) string {
+func imported(e *identitytest.Federated, name, external, password string) string {
 	e.T.Helper()
 	p := ldapmigration.Person{NewPerson: person.NewPerson{Username: name}, ExternalID: external}
 	if password != "" {
@@ -86,7 +86,7 @@ func TestNewcomerIsAskedForTheirAccount(t *testing.T) {
 }
 
 // toPartner is the address of the sign-in at partner.
-func toPartner(e *identitytest.Elsewhere, b *identitytest.Browser) string {
+func toPartner(e *identitytest.Federated, b *identitytest.Browser) string {
 	e.T.Helper()
 	form := b.Get("/next")
 	return strings.Replace(form.URL, "/sign-in?", "/sign-in/provider?", 1) + "&idp=partner"
@@ -96,7 +96,7 @@ func toPartner(e *identitytest.Elsewhere, b *identitytest.Browser) string {
 // password.
 func TestNewcomerIsNamedByTheProvider(t *testing.T) {
 	t.Parallel()
-	arrive := func(e *identitytest.Elsewhere, id *idp.Identity) *identitytest.Answer {
+	arrive := func(e *identitytest.Federated, id *idp.Identity) *identitytest.Answer {
 		b := e.Browser()
 		return b.Come(b.Leave("/next"), e.Partner.Answer(id, nil))
 	}

@@ -24,7 +24,7 @@ func TestProviderPeers(t *testing.T) {
 	t.Parallel()
 	t.Run("peer 29: a provider that is switched off while somebody is there, and before it answers unasked", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		m, source := &managerStub{version: 1}, idptest.New()
 		m.list = []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}}
 		e.Manager = m
@@ -69,7 +69,7 @@ func TestProviderPeers(t *testing.T) {
 	})
 	t.Run("peer 29: sign-in that is switched off altogether", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		u := settings.Defaults()
 		e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		e.Start()
@@ -90,7 +90,7 @@ func TestProviderPeers(t *testing.T) {
 	})
 	t.Run("peer 51: the answer of a provider, 64 times", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		e.At("partner")
 		b := e.Browser()
 		replay := func(what, target string, good func(a *identitytest.Answer) bool) {
@@ -141,7 +141,7 @@ func TestProviderPeers(t *testing.T) {
 	t.Run("peer 48: the form that a page of ours posts goes where we say", func(t *testing.T) {
 		t.Parallel()
 		const own = "http://localhost:8080"
-		e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = own })
+		e := identitytest.NewFederated(t, func(c *identity.Config) { c.Issuer = own })
 		e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 		b, without := e.Browser(), e.Browser()
 		without.Header = http.Header{"Sec-Fetch-Site": {"cross-site"}, "X-Forwarded-Host": {"evil.example"}}

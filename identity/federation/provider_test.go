@@ -19,7 +19,7 @@ import (
 
 func TestProviderSignIn(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	e.Asking(func(d *authn.Demand) {
 		d.Hint, d.Locales, d.CustomParams, d.Level = "ann", []string{"nl"}, map[string][]string{"k": {"v"}}, 2
@@ -65,7 +65,7 @@ func TestProviderSignIn(t *testing.T) {
 // page finds that session even though only the tracker cookie is sent with it.
 func TestProviderKeepsTheSession(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("corp")
 	b := e.Browser()
 	post := func(target string) *identitytest.Answer {
@@ -105,7 +105,7 @@ func TestProviderKeepsTheSession(t *testing.T) {
 
 func TestTrackerCookie(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	a := b.Do(http.MethodGet, b.Do(http.MethodGet, "/next", "").Header().Get("Location"), "")
@@ -120,7 +120,7 @@ func TestTrackerCookie(t *testing.T) {
 
 func TestProviderTabs(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	b := e.Browser()
 	one, two := b.Leave("/next?tab=1"), b.Leave("/next?tab=2")
@@ -135,7 +135,7 @@ func TestProviderTabs(t *testing.T) {
 // TestPassiveProvider: prompt=none is passed on to the provider, and none of our pages is shown.
 func TestPassiveProvider(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	e.Asking(func(d *authn.Demand) { d.Passive = true })
 	b := e.Browser()
@@ -165,7 +165,7 @@ func TestPassiveProvider(t *testing.T) {
 
 func TestProviderLevelAndAge(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	var change func(*authn.Demand)
 	e.Asking(func(d *authn.Demand) { change(d) })
@@ -200,7 +200,7 @@ func TestProviderLevelAndAge(t *testing.T) {
 // there.
 func TestProviderSessionEnds(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	id := identitytest.Ann()
 	id.NotAfter = e.Clock.Now().Add(10 * time.Minute)
@@ -221,7 +221,7 @@ func TestProviderSessionEnds(t *testing.T) {
 
 func TestUnsolicited(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	b := e.Browser()
 	ticket := e.Partner.Answer(identitytest.Ann(), nil)
 	if a := b.Get("/oidc/partner/callback?ticket=" + ticket); a.Code != http.StatusOK || a.URL != "/account" {

@@ -26,7 +26,7 @@ func toProvider(page *identitytest.Answer) string {
 
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t,
+	e := identitytest.NewFederated(t,
 		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Timeout = 500 * time.Millisecond }))
 	e.Asking(func(d *authn.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
 	b := e.Browser()
@@ -66,7 +66,7 @@ func TestProviderDown(t *testing.T) {
 
 func TestProviderRejection(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	var refusals []*authn.Refusal
 	ask := func(b *identitytest.Browser, target string) (refusal *authn.Refusal) {
@@ -116,7 +116,7 @@ func TestProviderRejection(t *testing.T) {
 // again in a moment.
 func TestProviderThatIsNotSetUp(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	e.Partner.OnBegin(func(context.Context, idp.Request) (*idp.Next, error) {
 		return nil, &idp.Misconfigured{Cause: errors.New("the issuer is https://partner.example/")}
@@ -131,7 +131,7 @@ func TestProviderThatIsNotSetUp(t *testing.T) {
 // TestAnswerThatIsNotAccepted: the page says that the answer cannot be used, and not that the provider is down.
 func TestAnswerThatIsNotAccepted(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	for name, err := range map[string]error{
 		"user info that is not encrypted": &idp.Invalid{Reason: "the user info is not encrypted"},
@@ -155,7 +155,7 @@ func TestAnswerThatIsNotAccepted(t *testing.T) {
 // the provider itself is told.
 func TestCancelledAtProvider(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("identity", "partner")
 	e.Asking(func(d *authn.Demand) { d.Cancel = "/cancel" })
 	gone := &idp.Rejection{

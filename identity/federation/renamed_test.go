@@ -24,7 +24,7 @@ func TestProviderChangesItsNames(t *testing.T) {
 	t.Parallel()
 	t.Run("an attribute identifies the person", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
 		for _, next := range []*idp.Identity{
@@ -47,7 +47,7 @@ func TestProviderChangesItsNames(t *testing.T) {
 	})
 	t.Run("the address identifies the person", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", ""))
 		if si := e.MustEnter(e.Browser(), named("ann@partner.example", "email", "")); si.Subject != first.Subject {
@@ -56,7 +56,7 @@ func TestProviderChangesItsNames(t *testing.T) {
 	})
 	t.Run("a link that was made before the form was known", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "", ""))
 		wantLinked(e, "before the next sign-in", e.Browser(), named("ann@partner.example", "email", ""))
@@ -72,21 +72,21 @@ func TestRenamingAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("the new owner of an address, in the same form", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		e.MustEnter(e.Browser(), named("4711", "persistent", ""))
 		wantLinked(e, "another NameID", e.Browser(), named("4712", "persistent", ""))
 	})
 	t.Run("the new owner of an address, whom the attribute contradicts", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
 		wantLinked(e, "another attribute", e.Browser(), named("ann@partner.example", "email", "staff-8"))
 	})
 	t.Run("the same address and form names at another issuer", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
+		e := identitytest.NewFederated(t, identitytest.CoupleByEmail)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
 		for _, form := range []string{"persistent", "email"} {
@@ -102,7 +102,7 @@ func TestRenamingAttacks(t *testing.T) {
 	})
 	t.Run("somebody else's attribute, once it is known", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
 		thief := named("6666", "persistent", "")
@@ -118,7 +118,7 @@ func TestRenamingAttacks(t *testing.T) {
 	})
 	t.Run("a person who is blocked or removed", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t)
+		e := identitytest.NewFederated(t)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
 		if err := e.Person.SetState(t.Context(), first.Subject, person.Blocked, audit.Actor{}); err != nil {

@@ -33,7 +33,7 @@ func ofTheSettings(c *identity.Config) {
 
 // wantNoRole asserts that an identity ends at the page that says that people with a role cannot sign in by its
 // provider.
-func wantNoRole(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
+func wantNoRole(e *identitytest.Federated, what string, b *identitytest.Browser, id *idp.Identity) {
 	e.T.Helper()
 	a := e.Through(b, id)
 	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "hasn’t been allowed for people with a role") || b.IsSignedIn() {
@@ -59,7 +59,7 @@ func TestAddressOfAnAdministrator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, change...)
+			e := identitytest.NewFederated(t, change...)
 			e.At("partner")
 			id := identitytest.Known()
 			id.Level = 4
@@ -82,7 +82,7 @@ func TestAddressOfAnAdministrator(t *testing.T) {
 // that, and others in any case.
 func TestProviderOfTheSettingsAndRoles(t *testing.T) {
 	t.Parallel()
-	link := func(e *identitytest.Elsewhere) {
+	link := func(e *identitytest.Federated) {
 		err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
 			return e.Person.CoupleProved(tx, "partner", identitytest.Known(), e.DemoID(), e.Clock.Now())
 		})
@@ -90,7 +90,7 @@ func TestProviderOfTheSettingsAndRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused := identitytest.NewElsewhere(t, administrators, ofTheSettings)
+	refused := identitytest.NewFederated(t, administrators, ofTheSettings)
 	refused.At("partner")
 	link(refused)
 	wantNoRole(refused, "a linked identity", refused.Browser(), identitytest.Known())
@@ -105,7 +105,7 @@ func TestProviderOfTheSettingsAndRoles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, change...)
+			e := identitytest.NewFederated(t, change...)
 			e.At("partner")
 			link(e)
 			if si := e.MustEnter(e.Browser(), identitytest.Known()); si.Subject != e.DemoID() {
@@ -131,7 +131,7 @@ func TestAssertionAboutAnAdministrator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, tt.change...)
+			e := identitytest.NewFederated(t, tt.change...)
 			id := identitytest.Known()
 			var got string
 			var vouched bool
@@ -161,7 +161,7 @@ func TestAssertionAboutAnAdministrator(t *testing.T) {
 // TestLinkForAnAdministrator: an action token, which an API client makes, links no one with a role.
 func TestLinkForAnAdministrator(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, administrators)
+	e := identitytest.NewFederated(t, administrators)
 	err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
 		return e.Federation.Couple(tx, e.DemoID(), "partner", identitytest.PartnerIssuer, "4711", e.Clock.Now())
 	})
@@ -229,7 +229,7 @@ func TestAddressOfSomebodyElse(t *testing.T) {
 // person has proved counts.
 func TestStatedAddressLinksNobody(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
+	e := identitytest.NewFederated(t, identitytest.CoupleByEmail, func(c *identity.Config) {
 		c.Persons = append(c.Persons,
 			person.NewPerson{Username: "puppet", Password: secret.New(identitytest.DemoPassword), Email: "puppet@example.com"})
 	})
@@ -254,7 +254,7 @@ func TestStatedAddressLinksNobody(t *testing.T) {
 // sign-in.
 func TestUnverifiedAddressInDetails(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.At("partner")
 	id := identitytest.Ann()
 	id.EmailVerified = false
@@ -282,7 +282,7 @@ func TestLinkedByAPlantedAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, administrators, identitytest.CoupleByEmail)
+			e := identitytest.NewFederated(t, administrators, identitytest.CoupleByEmail)
 			e.At("partner")
 			kim := e.Add(person.NewPerson{Username: "kim"})
 			edit := func(by audit.Actor, change func(*person.Details)) {
@@ -330,7 +330,7 @@ func TestProviderBeforeARole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var role atomic.Bool
-			e := identitytest.NewElsewhere(t, append([]func(*identity.Config){
+			e := identitytest.NewFederated(t, append([]func(*identity.Config){
 				identitytest.PasskeysOn, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }),
 				func(c *identity.Config) { c.HasRole = func(string, []string) bool { return role.Load() } },
 			}, tt.change...)...)

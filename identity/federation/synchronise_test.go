@@ -22,7 +22,7 @@ import (
 func TestCustomAttributesOfAMethod(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, true} {
-		e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) {
+		e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) {
 			p.Custom, p.Synchronise = []string{"department", "not a name!", "room"}, follows
 		}))
 		e.At("partner")
@@ -58,7 +58,7 @@ func TestCustomAttributesOfAMethod(t *testing.T) {
 func TestExcludedAttributes(t *testing.T) {
 	t.Parallel()
 	for _, excluded := range []bool{false, true} {
-		e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) {
+		e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) {
 			if p.Custom = []string{"room"}; excluded {
 				p.Excluded = []string{"room", "lastName"}
 			}
@@ -93,7 +93,7 @@ func TestExcludedAttributes(t *testing.T) {
 
 func TestSynchroniseIsAChange(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }))
+	e := identitytest.NewFederated(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }))
 	u := settings.Defaults()
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Start()

@@ -61,8 +61,8 @@ var (
 	errWait  = errors.New("too many tries")
 )
 
-// Ask implements challenge.Elsewhere: it returns the owner of an unknown username and its password. An empty Holder
-// means that there is no owner. The error is challenge.ErrElsewhere if an old directory does not answer.
+// Ask implements challenge.Fallback: it returns the owner of an unknown username and its password. An empty Holder
+// means that there is no owner. The error is challenge.ErrFallbackDown if an old directory does not answer.
 func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Holder, more challenge.Attempt, err error) {
 	known, err := s.Federation.Current(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Mem
 			return a, err
 		default:
 			s.refuse(ctx, n, m, denial.ProviderFailed, err)
-			down = challenge.ErrElsewhere
+			down = challenge.ErrFallbackDown
 		}
 	}
 	return a, down
@@ -265,7 +265,7 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 		return a, err
 	}
 	now := s.Now()
-	p.Beside = func(tx storage.Tx, d *person.Record, personID string) error {
+	p.AlsoWrite = func(tx storage.Tx, d *person.Record, personID string) error {
 		if err := s.checkFree(tx, n, m, id, d); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ const AppWelcome = "https://app.example.com/welcome?from=token" //nolint:gosec /
 
 // ActionTokens is a harness with every feature of action tokens switched on.
 type ActionTokens struct {
-	*Elsewhere
+	*Federated
 	mu sync.Mutex // guards u
 	u  settings.Units
 }
@@ -29,7 +29,7 @@ func NewActionTokens(t testing.TB, change ...func(*identity.Config)) *ActionToke
 	f := &h.u.Features.ActionToken
 	f.Login.Enabled, f.AppToWeb.Enabled, f.Coupling.Enabled = true, true, true
 	f.WhitelistedURLs = []settings.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}}
-	h.Elsewhere = NewElsewhere(t, change...)
+	h.Federated = NewFederated(t, change...)
 	h.Units = func(storage.Tx) (*settings.Units, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -31,7 +31,7 @@ const GuestPassword = "a guest comes 1"
 
 // Inviting is a harness where persons are invited by e-mail.
 type Inviting struct {
-	*Elsewhere
+	*Federated
 	U *settings.Units
 	M *notifytest.Notices
 }
@@ -42,7 +42,7 @@ func NewInviting(t *testing.T) *Inviting {
 	u := settings.Defaults()
 	u.Features.AcceptingInvitationEnabled = true
 	u.EmailNotifications.AccountInvitation = true
-	x := &Inviting{Elsewhere: NewElsewhere(t), U: &u, M: new(notifytest.Notices)}
+	x := &Inviting{Federated: NewFederated(t), U: &u, M: new(notifytest.Notices)}
 	x.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	x.Notices = x.M
 	x.Start()

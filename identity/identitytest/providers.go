@@ -22,12 +22,12 @@ import (
 )
 
 // Refusing returns the ticket of an answer by which the provider refuses.
-func (e *Elsewhere) Refusing() string {
+func (e *Federated) Refusing() string {
 	return e.Partner.Answer(nil, &idp.Rejection{Reason: "NTLM"})
 }
 
 // LongAgo returns the ticket of an answer with an old authentication.
-func (e *Elsewhere) LongAgo() string {
+func (e *Federated) LongAgo() string {
 	return e.Partner.Answer(&idp.Identity{Subject: "ann", Level: 1, AuthTime: e.Clock.Now().Add(-2 * time.Hour)}, nil)
 }
 
@@ -46,7 +46,7 @@ func Known() *idp.Identity {
 }
 
 // DemoID returns the ID of the demo person.
-func (e *Elsewhere) DemoID() string {
+func (e *Federated) DemoID() string {
 	e.T.Helper()
 	p, err := e.Person.Person(e.T.Context(), Demo)
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Elsewhere) DemoID() string {
 }
 
 // WantAsked asserts that an identity leads to the page that asks for the password of an account.
-func (e *Elsewhere) WantAsked(what string, b *Browser, id *idp.Identity) *Answer {
+func (e *Federated) WantAsked(what string, b *Browser, id *idp.Identity) *Answer {
 	e.T.Helper()
 	a := e.Through(b, id)
 	if a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in/connect") ||
@@ -67,13 +67,13 @@ func (e *Elsewhere) WantAsked(what string, b *Browser, id *idp.Identity) *Answer
 }
 
 // NewLinking returns a harness in which carla, who has a PIN (level 2) if pin is true, and a stranger at partner meet.
-func NewLinking(t *testing.T, pin bool) *Elsewhere {
+func NewLinking(t *testing.T, pin bool) *Federated {
 	t.Helper()
 	u := settings.Defaults()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.PINEnabled, u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true, true
 	u.EmailNotifications.IdentityCoupledToAccount = true
-	e := NewElsewhere(t, func(c *identity.Config) {
+	e := NewFederated(t, func(c *identity.Config) {
 		c.Persons = append(c.Persons, person.NewPerson{Username: "carla", Password: secret.New(DemoPassword), Email: "carla@example.com"})
 	})
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
@@ -124,7 +124,7 @@ func (b *Browser) AtOnce(n int, form *Answer, fields func(i int) []string) map[i
 
 // Registering is a harness where people who first sign in at partner must choose a username and a password.
 type Registering struct {
-	*Elsewhere
+	*Federated
 	U *settings.Units
 }
 
@@ -136,7 +136,7 @@ func NewRegistering(t *testing.T, change ...func(*identity.Config)) *Registering
 	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
 		ID: "partner", Type: settings.TypeOIDC, Enabled: true, ForceCreatingUsernameAndPasswordDuringSignUp: true,
 	})
-	x := &Registering{Elsewhere: NewElsewhere(t, change...), U: &u}
+	x := &Registering{Federated: NewFederated(t, change...), U: &u}
 	x.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	x.Notices = new(notifytest.Notices)
 	x.Start()
@@ -162,16 +162,16 @@ func Bobby() *idp.Identity {
 	return &idp.Identity{Issuer: PartnerIssuer, Subject: "bobby", Level: 2}
 }
 
-// Elsewhere is a harness with the providers partner and corp, which tests control.
-type Elsewhere struct {
+// Federated is a harness with the providers partner and corp, which tests control.
+type Federated struct {
 	*Harness
 	Partner, Corp *idptest.Provider
 }
 
-// NewElsewhere starts a harness with the providers partner and corp.
-func NewElsewhere(t testing.TB, change ...func(*identity.Config)) *Elsewhere {
+// NewFederated starts a harness with the providers partner and corp.
+func NewFederated(t testing.TB, change ...func(*identity.Config)) *Federated {
 	t.Helper()
-	e := &Elsewhere{Partner: idptest.New(), Corp: idptest.New()}
+	e := &Federated{Partner: idptest.New(), Corp: idptest.New()}
 	e.Harness = New(t, append([]func(*identity.Config){func(c *identity.Config) {
 		c.Providers = []federation.Provider{
 			{ID: "partner", Name: "Partner account", Source: e.Partner, Path: "oidc"}, {ID: "corp", Source: e.Corp, Path: "saml"},
@@ -182,7 +182,7 @@ func NewElsewhere(t testing.TB, change ...func(*identity.Config)) *Elsewhere {
 }
 
 // Asking applies a change to every demand.
-func (e *Elsewhere) Asking(change func(*authn.Demand)) {
+func (e *Federated) Asking(change func(*authn.Demand)) {
 	plain := e.Demand
 	e.Demand = func(r *http.Request) authn.Demand {
 		d := plain(r)
@@ -192,7 +192,7 @@ func (e *Elsewhere) Asking(change func(*authn.Demand)) {
 }
 
 // At demands a sign-in at one of these providers.
-func (e *Elsewhere) At(providers ...string) {
+func (e *Federated) At(providers ...string) {
 	e.Asking(func(d *authn.Demand) { d.Providers = providers })
 }
 
@@ -250,13 +250,13 @@ func (b *Browser) Come(away, ticket string) *Answer {
 }
 
 // Through signs in at partner from /next and returns the last page.
-func (e *Elsewhere) Through(b *Browser, id *idp.Identity) *Answer {
+func (e *Federated) Through(b *Browser, id *idp.Identity) *Answer {
 	e.T.Helper()
 	return b.Come(b.Leave("/next"), e.Partner.Answer(id, nil))
 }
 
 // MustEnter is through for a sign-in that must succeed, and returns the session.
-func (e *Elsewhere) MustEnter(b *Browser, id *idp.Identity) authn.Session {
+func (e *Federated) MustEnter(b *Browser, id *idp.Identity) authn.Session {
 	e.T.Helper()
 	a := e.Through(b, id)
 	if !strings.HasPrefix(a.Body.String(), "signed in as ") {

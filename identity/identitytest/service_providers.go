@@ -62,7 +62,7 @@ func (h *Harness) Serve(providers ...serviceprovider.Provider) {
 	}
 	h.Config.ServiceProviders.Providers = providers
 	h.Start()
-	h.Person.Watch(h.ServiceProviders.Beside(NoWatcher{}))
+	h.Person.Watch(h.ServiceProviders.WithWatcher(NoWatcher{}))
 }
 
 // NoWatcher is the watcher of a server without clients.

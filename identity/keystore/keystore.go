@@ -62,9 +62,9 @@ type Material struct {
 	Certificate *x509.Certificate
 	PublicKey   crypto.PublicKey
 	Key         crypto.Signer // nil for a certificate or public key alone
-	// Beside are the keys that are published next to these, and decrypt if they can: those that take their place soon,
+	// Others are the keys that are published next to these, and decrypt if they can: those that take their place soon,
 	// and the former ones.
-	Beside []*Material
+	Others []*Material
 }
 
 // Deps are the dependencies of the service. All of it is required.
@@ -261,7 +261,7 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.Beside = append(m.Beside, other)
+		m.Others = append(m.Others, other)
 	}
 	return m, nil
 }

@@ -51,8 +51,8 @@ func TestPostQuantumPair(t *testing.T) {
 			if !ok || public.Parameters().String() != set || !public.Equal(m.Key.Public()) {
 				t.Fatalf("after %q the pair of %s has %T", step, set, m.PublicKey)
 			}
-			if seen = append(seen, m.PublicKey); step == keystore.Announce && len(m.Beside) != 1 {
-				t.Errorf("after %s of %s %d keys are published next to it, want 1", step, set, len(m.Beside))
+			if seen = append(seen, m.PublicKey); step == keystore.Announce && len(m.Others) != 1 {
+				t.Errorf("after %s of %s %d keys are published next to it, want 1", step, set, len(m.Others))
 			}
 		}
 		for i, changed := range []bool{false, true, false, true} { // announce, switch, retire, renew

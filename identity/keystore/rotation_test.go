@@ -35,7 +35,7 @@ func TestRotationOutlastsItsRequest(t *testing.T) {
 	if err := service.KeyPairs().Rotate(ctx, id, keystore.Announce, audit.Actor{ID: "ops"}); err != nil || ctx.Err() == nil {
 		t.Fatalf("Rotate, the request ends while a key is made: %v (%v)", err, ctx.Err())
 	}
-	if now, err := c.service.KeyPairs().Get(t.Context(), "sign"); err != nil || len(now.Beside) != 1 {
+	if now, err := c.service.KeyPairs().Get(t.Context(), "sign"); err != nil || len(now.Others) != 1 {
 		t.Errorf("after it the pair is %+v, %v", now, err)
 	}
 }
@@ -75,24 +75,24 @@ func TestRotation(t *testing.T) {
 	want("Announce", pairs.Rotate(t.Context(), id, keystore.Announce, by), nil)
 	want("Announce twice", pairs.Rotate(t.Context(), id, keystore.Announce, by), keystore.ErrStage)
 	now := get(pairs, "sign")
-	if !m.ec.Equal(now.Key) || len(now.Beside) != 1 || now.Beside[0].Key == nil || m.ec.Equal(now.Beside[0].Key) {
-		t.Fatalf("after Announce: %d keys beside the first one", len(now.Beside))
+	if !m.ec.Equal(now.Key) || len(now.Others) != 1 || now.Others[0].Key == nil || m.ec.Equal(now.Others[0].Key) {
+		t.Fatalf("after Announce: %d keys beside the first one", len(now.Others))
 	}
-	next := now.Beside[0].Certificate
+	next := now.Others[0].Certificate
 	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	pairs = c.sealing(t.Context(), nil, 8).KeyPairs()
-	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) ||
-		resealed.Beside[0].Key == nil {
+	if resealed := get(pairs, "sign"); len(resealed.Others) != 1 || !resealed.Others[0].Certificate.Equal(next) ||
+		resealed.Others[0].Key == nil {
 		t.Error("the next keys were not sealed anew")
 	}
 	want("Switch", pairs.Rotate(t.Context(), id, keystore.Switch, by), nil)
-	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 1 || !m.ec.Equal(now.Beside[0].Key) {
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Others) != 1 || !m.ec.Equal(now.Others[0].Key) {
 		t.Fatal("after Switch the next keys are not used, or the former ones are gone")
 	}
 	want("Retire", pairs.Rotate(t.Context(), id, keystore.Retire, by), nil)
-	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 0 {
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Others) != 0 {
 		t.Error("after Retire the former keys are still there")
 	}
 	events := c.events()

@@ -144,7 +144,7 @@ func (s *Service) usable(ctx context.Context, given, n person.NewPerson, how How
 	}
 	id, hasPassword, err := s.present(ctx, n)
 	if err == nil && how.Allow != nil {
-		n.Beside = func(tx storage.Tx, rec *person.Record, _ string) error { return how.Allow(tx, "", rec.Groups) }
+		n.AlsoWrite = func(tx storage.Tx, rec *person.Record, _ string) error { return how.Allow(tx, "", rec.Groups) }
 		if id != "" && how.Update {
 			err = s.Store.View(ctx, func(tx storage.Tx) error { return how.Allow(tx, id, n.Groups) })
 		}

@@ -26,9 +26,9 @@ func TestNotifyUncoupled(t *testing.T) {
 		ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}},
 	}
 	u.Organisations = []settings.Organisation{acme}
-	open := func(t *testing.T, u settings.Units, change ...func(*identity.Config)) *identitytest.Elsewhere {
+	open := func(t *testing.T, u settings.Units, change ...func(*identity.Config)) *identitytest.Federated {
 		t.Helper()
-		e := identitytest.NewElsewhere(t, change...)
+		e := identitytest.NewFederated(t, change...)
 		e.At("partner")
 		e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, new(notifytest.Notices)
 		e.Start()

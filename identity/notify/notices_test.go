@@ -78,7 +78,7 @@ func TestNotifyWelcomeOnWeb(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t)
+			e := identitytest.NewFederated(t)
 			u := settings.Defaults()
 			u.EmailNotifications.Welcome.OnWebEnabled, u.EmailNotifications.Welcome.OnAPIEnabled = tt.on, true
 			e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, new(notifytest.Notices)

@@ -106,7 +106,7 @@ func (s *Service) createConfigured(ctx context.Context, n, placed NewPerson) (id
 		return "", err
 	}
 	n.Password = secret.String{}
-	n.Beside = func(tx storage.Tx, _ *Record, id string) error {
+	n.AlsoWrite = func(tx storage.Tx, _ *Record, id string) error {
 		var c configuredRecord
 		if hashed {
 			c.Compared = compared(s.comparedKeys[0], id, n.PasswordHash, typed, true)

@@ -77,9 +77,9 @@ type NewPerson struct {
 	LeftOut []LeftOut `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
-	// Beside writes further records in the same transaction, before the person is stored. An error undoes all of it.
+	// AlsoWrite writes further records in the same transaction, before the person is stored. An error undoes all of it.
 	// Default: nothing.
-	Beside func(tx storage.Tx, rec *Record, id string) error `json:"-"`
+	AlsoWrite func(tx storage.Tx, rec *Record, id string) error `json:"-"`
 }
 
 // Bounds of names.
@@ -153,8 +153,8 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
 			return err
 		}
-		if n.Beside != nil {
-			if err := n.Beside(tx, &rec, id); err != nil {
+		if n.AlsoWrite != nil {
+			if err := n.AlsoWrite(tx, &rec, id); err != nil {
 				return err
 			}
 		}

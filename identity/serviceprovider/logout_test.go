@@ -313,7 +313,7 @@ func TestServiceProviderLogoutLoadsFrames(t *testing.T) {
 	h := identitytest.NewServing(t)
 	wikiKey := samltest.NewKey("sp", h.Clock.Now())
 	h.Serve(farewell("wiki", wikiKey, wikiSLO, ""))
-	h.Person.Watch(h.ServiceProviders.Beside(framing{}))
+	h.Person.Watch(h.ServiceProviders.WithWatcher(framing{}))
 	b := h.Browser()
 	name, index := at(b, "wiki")
 	a := b.Get(identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back", wikiKey))
@@ -477,7 +477,7 @@ func TestServiceProviderBackChannel(t *testing.T) {
 func TestProviderLogoutTellsServiceProviders(t *testing.T) {
 	t.Parallel()
 	const back = "https://idp.example/done?SAMLResponse=1"
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	e.WithKeys()
 	deskKey := samltest.NewKey("desk", e.Clock.Now())
 	const deskSLO = "https://desk.example.com/slo"

@@ -135,7 +135,7 @@ func (s *Service) usableKeys(ctx context.Context) ([]*idp.Key, error) {
 			faults = err
 			continue
 		}
-		out, next = append(out, key), append(next, key.Beside...)
+		out, next = append(out, key), append(next, key.Others...)
 	}
 	return append(out, next...), faults
 }

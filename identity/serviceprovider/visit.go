@@ -151,8 +151,8 @@ type watching struct {
 	s *Service
 }
 
-// Beside returns a Watcher that tells service providers of the end of sessions, besides what another one does.
-func (s *Service) Beside(w person.Watcher) person.Watcher { return &watching{w, s} }
+// WithWatcher returns a Watcher that tells service providers of the end of sessions, besides what another one does.
+func (s *Service) WithWatcher(w person.Watcher) person.Watcher { return &watching{w, s} }
 
 func (w *watching) SessionEnded(tx storage.Tx, personID, session string) error {
 	return errors.Join(w.Watcher.SessionEnded(tx, personID, session), w.s.SessionEnded(tx, personID, session))

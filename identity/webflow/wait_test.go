@@ -15,7 +15,7 @@ import (
 // there by itself.
 func TestWaitPage(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t)
+	e := identitytest.NewFederated(t)
 	u := settings.Defaults()
 	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Asking(func(d *authn.Demand) {

@@ -36,11 +36,11 @@ func (p *Provider) checkMetadata(ctx context.Context, steps *idp.Steps) *metadat
 	}
 	doc, a, err := p.fetch(ctx, p.cfg.DiscoveryURL, "application/json")
 	if err != nil {
-		mend := ""
+		fix := ""
 		if strings.Contains(err.Error(), "status 404") {
-			mend = "look at the issuer: its metadata must be at " + p.cfg.DiscoveryURL
+			fix = "look at the issuer: its metadata must be at " + p.cfg.DiscoveryURL
 		}
-		steps.Fail("metadata", err, mend)
+		steps.Fail("metadata", err, fix)
 		return nil
 	}
 	m, err := p.readMetadata(doc)
@@ -84,7 +84,7 @@ func (p *Provider) checkKeySet(ctx context.Context, steps *idp.Steps, m *metadat
 
 // checkOwnKeys opens the key pairs of the configuration. false: we cannot authenticate.
 func (p *Provider) checkOwnKeys(ctx context.Context, steps *idp.Steps, m *metadata) bool {
-	const name, mend = "key pairs", "add a key pair of this name with its private key"
+	const name, fix = "key pairs", "add a key pair of this name with its private key"
 	if p.cfg.Preset == Apple {
 		if _, err := p.secret.get(ctx, p); err != nil {
 			steps.Fail(name, err, "add the .p8 file of the key as a key pair of this name")
@@ -95,12 +95,12 @@ func (p *Provider) checkOwnKeys(ctx context.Context, steps *idp.Steps, m *metada
 	}
 	if p.cfg.AuthMethod == AuthPrivateKey {
 		if _, _, err := p.signingKey(ctx, m); err != nil {
-			steps.Fail(name, err, mend)
+			steps.Fail(name, err, fix)
 			return false
 		}
 	}
 	if err := p.CheckKeys(ctx); err != nil {
-		steps.Fail(name, err, mend)
+		steps.Fail(name, err, fix)
 		return false
 	}
 	if p.hasKeys() {

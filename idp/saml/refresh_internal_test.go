@@ -463,7 +463,7 @@ func TestKeysBeside(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.env.KeyPair = func(context.Context, string) (*idp.Key, error) {
 		key := *ourKey()
-		key.Beside = []*idp.Key{nextKey()}
+		key.Others = []*idp.Key{nextKey()}
 		return &key, nil
 	}
 	raw, err := w.ownMetadata(t.Context())

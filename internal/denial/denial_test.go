@@ -302,7 +302,7 @@ func TestReasons(t *testing.T) {
 		}
 		r := Reason(word)
 		if r.why() == "" || strings.HasSuffix(r.why(), ".") || !strings.HasSuffix(r.Fix(), ".") {
-			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.why(), r.Fix())
+			t.Errorf("%s: why %q, fix %q: want a clause and a sentence", word, r.why(), r.Fix())
 		}
 		if seen[word] {
 			t.Errorf("%s is there twice", word)

@@ -122,12 +122,12 @@ func (p *space) pause() time.Duration {
 func (s *Store) watch(ctx context.Context) {
 	modes := fileModes{dir: s.dir}
 	for {
-		modes.mend()
+		modes.repair()
 		timer := time.NewTimer(s.space.pause())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			modes.mend()
+			modes.repair()
 			return
 		case <-timer.C:
 			_ = s.space.look() // an error is what the next write meets
@@ -142,7 +142,7 @@ type fileModes struct {
 	seen time.Time // when the directory had last changed
 }
 
-func (m *fileModes) mend() {
+func (m *fileModes) repair() {
 	st, err := os.Stat(m.dir)
 	if err != nil || st.ModTime().Equal(m.seen) {
 		return

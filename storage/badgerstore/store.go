@@ -345,7 +345,7 @@ func (s *Store) Close() error {
 		s.sweeps.Wait()
 		err := s.closeBadger()
 		if !s.opt.memory {
-			(&fileModes{dir: s.dir}).mend() // the last table
+			(&fileModes{dir: s.dir}).repair() // the last table
 		}
 		s.wal.close()
 		if s.side != nil {

@@ -30,7 +30,7 @@ var APIClient = Block{
 		{
 			Word: "partitions", Arguments: "<name>…", Default: "all",
 			Text:    "It reaches only people of these partitions. It needs `partitions` in `identity`.",
-			Example: "partitions north\napis persons", Beside: "identity {\n\tpartitions north south\n}",
+			Example: "partitions north\napis persons", Around: "identity {\n\tpartitions north south\n}",
 		},
 		{
 			Word: "tls_client_auth", Arguments: "<kind> <name>", Example: "tls_client_auth san_dns gateway.example.com\napis introspection",

@@ -76,12 +76,12 @@ scopes openid profile email`,
 		},
 		{
 			Word: "authorization_details_types", Arguments: "<type>…", Default: "none", Example: "authorization_details_types account_information",
-			Beside: "authorization_details account_information {\n\tactions list_accounts read_balances\n}",
+			Around: "authorization_details account_information {\n\tactions list_accounts read_balances\n}",
 			Text:   "The types of [`authorization_details`](#authorization_details) that it can ask for.",
 		},
 		{
 			Word: "idps", Arguments: "<id>…", Default: "`identity`", Example: "idps corp identity",
-			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}",
+			Around: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}",
 			Text:   "The identity providers that it can use, the default first: the ids of `idp` blocks, and `identity` for the accounts of Gatehouse itself.",
 		},
 		{
@@ -191,7 +191,7 @@ scopes openid profile email`,
 		{
 			Word: "plan", Arguments: "<name>", Default: "that of the person's groups, or the default plan", Example: "plan gold",
 			Text:   "The [plan](#plan) of the client, which counts all of its requests, for whichever person.",
-			Beside: "plan gold {\n\tlimit 1000/min\n}",
+			Around: "plan gold {\n\tlimit 1000/min\n}",
 		},
 		{
 			Word: "contact", Arguments: "<address>", Default: "no one is told", Example: "contact ann@example.com",

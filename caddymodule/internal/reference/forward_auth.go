@@ -41,12 +41,12 @@ func ofGates(of []Option) []Option {
 		case "limit", "quota":
 			of[i].Blocks = nil
 		case "plan":
-			of[i].Beside = "plan gold {\n\tlimit 1000/min\n}"
+			of[i].Around = "plan gold {\n\tlimit 1000/min\n}"
 		case "introspect":
 			of[i].Blocks, of[i].Arguments = nil, "<url> { … }"
 			of[i].Example = "introspect https://login.corp.example/oauth/introspect {\n\tclient ops {env.OPS_SECRET}\n}"
 		case "policy":
-			of[i].Beside = "policy office {\n\tallow {\n\t\tneed groups staff\n\t}\n}"
+			of[i].Around = "policy office {\n\tallow {\n\t\tneed groups staff\n\t}\n}"
 		}
 	}
 	return of

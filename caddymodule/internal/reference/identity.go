@@ -92,12 +92,12 @@ session {
 		},
 		{
 			Word: "access_mail", Arguments: "<address>…", Default: "no one", Example: "access_mail ops@example.com",
-			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Around: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
 			Text:   "The addresses that get an e-mail when someone asks for access to a site with `request_access on`: once a day for each person and site, and for at most 20 requests an hour. It needs `mail`.",
 		},
 		{
 			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins",
-			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Around: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
 			Text:   "The groups whose members get that e-mail too, at verified addresses, 20 recipients in all. With `partitions`, groups of the default one. It needs `mail`.",
 		},
 		{

@@ -33,7 +33,7 @@ var Person = Block{
 		},
 		{
 			Word: "partition", Arguments: "<name>", Default: "`default`", Text: "The partition of the person. It needs `partitions` in `identity`.",
-			Example: "partition north", Beside: "partitions north south",
+			Example: "partition north", Around: "partitions north south",
 		},
 	},
 }

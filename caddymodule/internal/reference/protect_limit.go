@@ -45,7 +45,7 @@ var Plan = Block{
 // Group has the plan of a group.
 var Group = Block{
 	Head: "group <name>", Open: "group staff", Text: "The plan of the people in a group.",
-	Beside: "plan gold {\n\tlimit 1000/min\n}",
+	Around: "plan gold {\n\tlimit 1000/min\n}",
 	Options: []Option{
 		{Word: "plan", Arguments: "<name>", Default: "required", Example: "plan gold", Text: "The [plan](#plan)."},
 	},

@@ -16,8 +16,8 @@ type Block struct {
 	Needs string
 	// Sample are the lines of the block's own example. Empty: Needs, or without any the examples of all options.
 	Sample string
-	// Beside are lines that an example of this block needs in the block around it.
-	Beside string
+	// Around are lines that an example of this block needs in the block around it.
+	Around string
 	// Bare is set if the block can stand without braces and options.
 	Bare    bool
 	Options []Option
@@ -38,8 +38,8 @@ type Option struct {
 	Example string
 	// Instead replaces the Needs of the block in the example. "-" stands for none.
 	Instead string
-	// Beside are lines that the example needs in the block around its own.
-	Beside string
+	// Around are lines that the example needs in the block around its own.
+	Around string
 	// Since is the first version that has the option. Empty: 0.1.
 	Since string
 	// Repeats allows the option more than once.

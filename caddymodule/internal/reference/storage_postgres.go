@@ -2,7 +2,7 @@ package reference
 
 // Postgres is the storage engine on a database.
 var Postgres = Block{
-	Head: "storage postgres <url>", Open: "storage postgres {env.DATABASE_URL}", Bare: true, Beside: "encryption_key {env.GATEHOUSE_KEY}",
+	Head: "storage postgres <url>", Open: "storage postgres {env.DATABASE_URL}", Bare: true, Around: "encryption_key {env.GATEHOUSE_KEY}",
 	Text: "Records in a PostgreSQL database, version 13 or later. Its tables are made at the first start. A write is durable once it is answered. " +
 		"The URL is of the form `postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full&sslrootcert=FILE`; several hosts are separated by commas, and the one that takes writes is used. " +
 		"Without `sslmode` it is `verify-full`, unless each host is this machine. " +

@@ -31,7 +31,7 @@ var TrustedIssuer = Block{
 		},
 		{
 			Word: "id_jag", Arguments: "<idp>", Default: "its tokens stand for workloads", Instead: "client wiki", Example: "id_jag corp",
-			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}\n" +
+			Around: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}\n" +
 				"client wiki {\n\tsecret {env.SHOP_SECRET}\n\tgrants jwt_bearer\n\tscopes wiki.read\n\tidps corp\n}",
 			Text: "The issuer gives identity assertions (ID-JAG): the client, with credentials of its own, gets a token of the person who signs in by this `idp` with the identity that the assertion names. `match` is not needed. See [identity assertions](decisions/token-endpoint.md#identity-assertions).",
 		},

@@ -22,8 +22,8 @@ var ourPlaceholders = []byte("http.auth.user.")
 
 // early notes the handlers and matchers in front of a protect that take no account of it.
 func (w *walk) early(protect *step, before []*step) {
-	warn := func(reason, mend string) {
-		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Fix: mend}
+	warn := func(reason, fix string) {
+		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Fix: fix}
 		if !slices.Contains(w.found, f) {
 			w.found = append(w.found, f)
 		}

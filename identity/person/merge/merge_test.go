@@ -30,7 +30,7 @@ func TestMergeBeforeARole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var role atomic.Bool
-			e := identitytest.NewElsewhere(t, func(c *identity.Config) {
+			e := identitytest.NewFederated(t, func(c *identity.Config) {
 				c.HasRole = func(string, []string) bool { return role.Load() }
 			})
 			u := settings.Defaults()

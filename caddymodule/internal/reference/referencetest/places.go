@@ -88,5 +88,5 @@ func Sample(b *reference.Block) string {
 			lines = Join(lines, o.Example)
 		}
 	}
-	return Join(Wrap(b, lines, b.Needs), b.Beside)
+	return Join(Wrap(b, lines, b.Needs), b.Around)
 }

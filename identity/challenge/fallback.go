@@ -9,9 +9,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// ErrElsewhere says that a password cannot be checked now, because another server does not answer. Callers that
+// ErrFallbackDown says that a password cannot be checked now, because another server does not answer. Callers that
 // do not know it answer as for secret.ErrBusy.
-var ErrElsewhere = fmt.Errorf("another server cannot say now whether the password is right: %w", secret.ErrBusy)
+var ErrFallbackDown = fmt.Errorf("another server cannot say now whether the password is right: %w", secret.ErrBusy)
 
 // Unknown is a username that no one has here, with what was typed as the password.
 type Unknown struct {
@@ -21,22 +21,22 @@ type Unknown struct {
 	Device             string // the device cookie. Empty: none came
 }
 
-// Elsewhere returns the person that an unknown username belongs to after all, whose password is then checked as ever.
+// Fallback returns the person that an unknown username belongs to after all, whose password is then checked as ever.
 // more is an attempt that it has counted in addition, Refused if a server has refused the password. An empty Holder:
-// no one. Errors: ErrElsewhere.
-type Elsewhere func(ctx context.Context, who Unknown) (a person.Holder, more Attempt, err error)
+// no one. Errors: ErrFallbackDown.
+type Fallback func(ctx context.Context, who Unknown) (a person.Holder, more Attempt, err error)
 
-// AskElsewhere sets who is asked about unknown usernames. New calls it before the service is used.
-func (s *Service) AskElsewhere(ask Elsewhere) { s.elsewhere = ask }
+// SetFallback sets who is asked about unknown usernames. New calls it before the service is used.
+func (s *Service) SetFallback(ask Fallback) { s.fallback = ask }
 
 // Seek replaces a, if its username is unknown here, by the person that it belongs to elsewhere. It is called after the
 // attempt was counted and accepted: no more passwords reach the other server than the limits allow. After it, at can
 // have to wait.
 func (s *Service) Seek(ctx context.Context, a *person.Holder, at *Attempt, who Unknown) error {
-	if a.ID != "" || s.elsewhere == nil {
+	if a.ID != "" || s.fallback == nil {
 		return nil
 	}
-	known, more, err := s.elsewhere(ctx, who)
+	known, more, err := s.fallback(ctx, who)
 	at.Counters = append(at.Counters, more.Counters...)
 	at.Wait, at.Exhausted, at.Refused = more.Wait, at.Exhausted || more.Exhausted, more.Refused
 	if err == nil && known.ID != "" {

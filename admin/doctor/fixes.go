@@ -68,7 +68,7 @@ var fixes = map[kind]map[string]string{
 	},
 }
 
-func mendOf(proxy string, k kind) string {
+func fixOf(proxy string, k kind) string {
 	if text, ok := fixes[k][proxy]; ok {
 		return text
 	}
