@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/shellword"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -78,7 +79,7 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			if id != "" {
 				continue
 			}
-			fix := fmt.Sprintf("correct the name, or make the group: `caddy gatehouse group add %s`", use.group)
+			fix := fmt.Sprintf("correct the name, or make the group: `caddy gatehouse group add %s`", shellword.Quote(use.group))
 			list, err := persons.Groups(tx, partition, "", maxNamed)
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/shellword"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -147,7 +148,9 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 	if err := s.followGroups(ctx, id, called, n.Groups, now.Groups, differs); err != nil {
 		return nil, err
 	}
-	command := func(what string) string { return fmt.Sprintf("`caddy gatehouse person %s %s`", what, called) }
+	command := func(what string) string {
+		return fmt.Sprintf("`caddy gatehouse person %s %s`", what, shellword.Quote(called))
+	}
 	same, result := s.samePassword(ctx, id, n, stored.PHC, before.Compared, hashes)
 	if !known || !bytes.Equal(result, before.Compared) {
 		if err := s.noteConfigured(ctx, id, result); err != nil {
@@ -219,7 +222,7 @@ func (s *Service) followGroups(ctx context.Context, id, called string, want, now
 	if len(want) == 0 {
 		if len(now) > 0 {
 			differs("groups", "is in the groups "+strings.Join(now, ", ")+", and the Caddyfile names none",
-				fmt.Sprintf("`caddy gatehouse group leave %s %s` takes the person out, or name the groups in the Caddyfile", now[0], called))
+				fmt.Sprintf("`caddy gatehouse group leave %s %s` takes the person out, or name the groups in the Caddyfile", shellword.Quote(now[0]), shellword.Quote(called)))
 		}
 		return nil
 	}
@@ -285,7 +288,7 @@ func (s *Service) noLongerConfigured(ctx context.Context, present map[string]boo
 		if name, ok := names[id]; ok {
 			list = append(list, Difference{
 				name[0], "", "person " + name[0] + ": is no longer in the Caddyfile but can still sign in",
-				fmt.Sprintf("`caddy gatehouse person block %s` ends that", name[1]),
+				fmt.Sprintf("`caddy gatehouse person block %s` ends that", shellword.Quote(name[1])),
 			})
 		}
 	}

@@ -117,7 +117,7 @@ func TestPersonOfAPartitionGoneFromTheCaddyfile(t *testing.T) {
 	t.Parallel()
 	ann, bob := person.NewPerson{Username: "ann"}, person.NewPerson{Username: `acme\ann`}
 	h := identitytest.New(t, partitioned(), func(c *identity.Config) { c.Persons = []person.NewPerson{ann, bob} })
-	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], `person block acme\ann`+"`") {
+	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "person block 'acme\\ann'`") {
 		t.Errorf("differences = %q, want the person of acme", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/backup"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/shellword"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -226,7 +227,7 @@ func (u *upkeep) restoreLine(list []backup.Backup) string {
 	if i := slices.IndexFunc(list, func(b backup.Backup) bool { return b.State == backup.Done && b.File != "" }); i >= 0 {
 		file = list[i].File
 	}
-	return "caddy gatehouse restore " + file + " --storage /tmp/gatehouse-restore-test"
+	return "caddy gatehouse restore " + shellword.Quote(file) + " --storage /tmp/gatehouse-restore-test"
 }
 
 // askBackup says where the file will be.
