@@ -79,6 +79,13 @@ func TestAddPersonRefuses(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
 	good := person.NewPerson{Username: "anna"}
+	custom := func(name string) *person.Profile {
+		return &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: name, Value: "x"}}}
+	}
+	eva := person.NewPerson{Username: "eva", Profile: custom(strings.Repeat("é", 128))}
+	if _, err := h.Person.AddPerson(t.Context(), eva, identitytest.Admin); err != nil {
+		t.Errorf("AddPerson with a custom attribute of 128 characters = %v", err)
+	}
 	for name, c := range map[string]struct {
 		change func(*person.NewPerson)
 		field  string
@@ -99,6 +106,8 @@ func TestAddPersonRefuses(t *testing.T) {
 		"group empty":       {func(p *person.NewPerson) { p.Groups = []string{""} }, "groups"},
 		"group control":     {func(p *person.NewPerson) { p.Groups = []string{"a\nb"} }, "groups"},
 		"groups":            {func(p *person.NewPerson) { p.Groups = slices.Repeat([]string{"a"}, 257) }, "groups"},
+		"custom name long":  {func(p *person.NewPerson) { p.Profile = custom(strings.Repeat("é", 129)) }, "custom_attributes"},
+		"custom name space": {func(p *person.NewPerson) { p.Profile = custom("a b") }, "custom_attributes"},
 		"hash":              {func(p *person.NewPerson) { p.PasswordHash = "plain" }, "password_hash"},
 		"hash and password": {func(p *person.NewPerson) { p.Password, p.PasswordHash = secret.New("sail-1-x"), "x" }, "password"},
 	} {

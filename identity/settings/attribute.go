@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
@@ -52,7 +53,11 @@ func MeantClaim(word string) string {
 // IsClaim reports whether a word is the very name of a claim of a person.
 func IsClaim(word string) bool { return slices.Contains(claims, word) }
 
-var attributeName = regexp.MustCompile(`^[\pL\pN_.:/#?&=%+-]{1,256}$`) // of a custom attribute, or of a provider's
+// attributeName is the name of a custom attribute, or of a provider's. Its length is counted apart: an expression that
+// counts to 256 keeps the tables of all letters 256 times, 7 MB.
+var attributeName = regexp.MustCompile(`^[\pL\pN_.:/#?&=%+-]+$`)
+
+const maxAttributeName = 256 // characters
 
 // checkAttribute returns what is wrong with the name of an attribute of persons. Names of the operator's own are those
 // of the custom fields, and others that are not nearly the name of a claim.
@@ -61,7 +66,7 @@ func (u *Units) checkAttribute(word string) error {
 	switch {
 	case isClaim, u.hasCustomField(name):
 		return nil
-	case !attributeName.MatchString(name):
+	case utf8.RuneCountInString(name) > maxAttributeName, !attributeName.MatchString(name):
 		return coded.New("no_such_attribute", "is not an attribute of a person, and cannot be the name of a custom attribute")
 	}
 	if meant := MeantClaim(word); meant != "" {

@@ -52,6 +52,10 @@ func TestOrganisationWords(t *testing.T) {
 			`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"shoe size"}}}}`,
 			"service_providers.one.identity_attributes.a.attribute_name",
 		},
+		"name of 257 characters": {
+			`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"` + strings.Repeat("é", 257) + `"}}}}`,
+			"service_providers.one.identity_attributes.a.attribute_name",
+		},
 		"attribute without a name in assertions": {
 			`"service_providers":{"one":{"identity_attributes":{"email":{"saml_attribute_names":{"basic":" "}}}}}`,
 			"service_providers.one.identity_attributes.email.saml_attribute_names.basic",
