@@ -50,8 +50,9 @@ type Allowed struct {
 }
 
 // Decide returns what a token may have of a grant at a time: what the client asks for, which must be within what was
-// granted, as far as the client is still allowed it and the person is still assured well enough. Every token that a
-// person has granted passes here. (RFC 6749 6, RFC 8707 2.2, RFC 9396 6.1)
+// granted, as far as the client is still allowed it and the person is still assured well enough. Every token of a
+// person passes here that the token endpoint gives for a code, a refresh token, a device code, a password or an
+// identity assertion. (RFC 6749 6, RFC 8707 2.2, RFC 9396 6.1)
 func (r *Registry) Decide(c *client.Client, w Wish, g Granted, now time.Time) (Allowed, error) {
 	a := Allowed{Scope: r.StillGiven(c, g.Scope, g.Person, now), GrantDetails: r.StillDetailed(c, g.Details)}
 	if g.Whole && len(a.Scope) < len(g.Scope) {
