@@ -67,13 +67,18 @@ func plainSocket(ln net.Listener) (net.Listener, error) {
 			return nil, err
 		}
 	}
+	return listenShared(context.Background(), network, ln.Addr().String(), false)
+}
+
+// listenShared opens a socket as Caddy does, which others can share the address with.
+func listenShared(ctx context.Context, network, addr string, multipath bool) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 		return errors.Join(failed, err)
 	}}
-	lc.SetMultipathTCP(false)
-	return lc.Listen(context.Background(), network, ln.Addr().String())
+	lc.SetMultipathTCP(multipath)
+	return lc.Listen(ctx, network, addr)
 }
 
 // control calls f with the descriptor of ln. Caddy wraps it in types that embed net.Listener and hide the rest.
