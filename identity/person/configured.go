@@ -142,15 +142,14 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 	if err != nil {
 		return nil, err
 	}
+	called = shellword.Quote(called) // in commands alone
 	differs := func(option, reason, fix string) {
 		list = append(list, Difference{n.Username, option, "person " + n.Username + ": " + reason, fix})
 	}
 	if err := s.followGroups(ctx, id, called, n.Groups, now.Groups, differs); err != nil {
 		return nil, err
 	}
-	command := func(what string) string {
-		return fmt.Sprintf("`caddy gatehouse person %s %s`", what, shellword.Quote(called))
-	}
+	command := func(what string) string { return fmt.Sprintf("`caddy gatehouse person %s %s`", what, called) }
 	same, result := s.samePassword(ctx, id, n, stored.PHC, before.Compared, hashes)
 	if !known || !bytes.Equal(result, before.Compared) {
 		if err := s.noteConfigured(ctx, id, result); err != nil {
@@ -222,7 +221,7 @@ func (s *Service) followGroups(ctx context.Context, id, called string, want, now
 	if len(want) == 0 {
 		if len(now) > 0 {
 			differs("groups", "is in the groups "+strings.Join(now, ", ")+", and the Caddyfile names none",
-				fmt.Sprintf("`caddy gatehouse group leave %s %s` takes the person out, or name the groups in the Caddyfile", shellword.Quote(now[0]), shellword.Quote(called)))
+				fmt.Sprintf("`caddy gatehouse group leave %s %s` takes the person out, or name the groups in the Caddyfile", shellword.Quote(now[0]), called))
 		}
 		return nil
 	}
