@@ -146,6 +146,11 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	set(t, "websockets", "50")
 	set(t, "devices", "300")
 	set(t, "people", "20")
+	if binary, err := measured(); err != nil {
+		t.Fatal(err)
+	} else {
+		set(t, "against", binary)
+	}
 	text, err := run(t.Context())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -169,7 +174,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	}
 	for _, goal := range []string{
 		"protect / the same site without: client token", "… person's token", "… session cookie", "… JWT access token",
-		"protect / plain Caddy's reverse_proxy",
+		"protect / plain Caddy's reverse_proxy", "processor, this binary / the other: protect, session cookie",
 		"introspection / plain Caddy's respond, processor: client", "introspection / plain Caddy's respond, processor: person",
 		"protect with DPoP, µs of processor above a bearer token, one request at a time",
 		"protect with DPoP, µs of processor above a bearer token",

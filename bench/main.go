@@ -31,7 +31,9 @@ var (
 	tokens     = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
 	devices    = flag.Int("devices", 10_000, "devices that wait for a person")
 	only       = flag.String("only", "",
-		"parts to run: speed, proofs, gates, devices, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
+		"parts to run: speed, against, proofs, gates, devices, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
+	other = flag.String("against", "",
+		"another binary, such as that of an earlier commit, to measure in turn with ours")
 	profiled = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	guide    = flag.String("pgo", "",
 		"write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
@@ -147,6 +149,7 @@ type bench struct {
 	ctx       context.Context
 	dir       string
 	self      string
+	binary    string // what is measured
 	server    *lab.Server
 	stock     *process // plain Caddy
 	nothing   *process
@@ -179,11 +182,15 @@ func run(ctx context.Context) (string, error) {
 		defer os.RemoveAll(dir)
 	}
 	b := &bench{ctx: ctx, dir: dir, self: self, guides: guides{}}
+	if b.binary, err = measured(); err != nil {
+		return "", err
+	}
 	parts := []struct {
 		name string
 		run  func() error
 	}{
 		{"speed", b.speed},
+		{"against", b.against},
 		{"proofs", b.proving},
 		{"gates", b.gates},
 		{"devices", b.polling},
@@ -268,11 +275,9 @@ func (b *bench) fresh() error {
 	if err != nil {
 		return err
 	}
-	bin, err := measured()
-	if err != nil {
-		return err
-	}
-	b.server, err = lab.New(lab.Config{Binary: bin, Dir: dir, Echo: b.echo, WebClients: 32, Persons: 31, Gatehouse: ourSettings(b.gateway)})
+	b.server, err = lab.New(lab.Config{
+		Binary: b.binary, Dir: dir, Echo: b.echo, WebClients: 32, Persons: 31, Gatehouse: ourSettings(b.gateway),
+	})
 	if err != nil {
 		return err
 	}
