@@ -22,8 +22,8 @@ run: demo ## Serves Caddyfile.example on localhost and prints what to look at
 cluster: demo ## Serves Caddyfile.example by two nodes behind HAProxy on one PostgreSQL, and prints what to kill
 	@./scripts/cluster.sh
 
-demo: # bin/gatehouse without the profile, which would compile Caddy and the standard library for itself
-	@$(GO) run ./internal/build -o bin/gatehouse
+demo: # bin/gatehouse of what the tests compile too. With the profile, or in the module of a build, all would be compiled again
+	@$(GO) build -o bin/gatehouse ./cmd/gatehouse
 
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
 	@$(GO) run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json

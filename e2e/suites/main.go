@@ -1,9 +1,13 @@
 // Command suites prints a pattern for go test -skip with the end-to-end tests that need not run for a change.
 //
-// Tests with programs of others, and those that look at each page in a browser, take long. Each suite of them runs if a
+// Tests with programs of others, and those that look at each page in a browser, take long. A suite of them runs if a
 // change touches what it is about, and always in make nightly:
 //
 //	go test -skip="$(go run ./suites)" .
+//
+// A change of everything touches all suites, and is to be tried in minutes too. So those whose own tests have changed
+// run first, then those that most of the changed files are about, as long as the budget lasts. The others are left to
+// make nightly.
 //
 // A change is what is not committed and the commits since the branch left main. On main it is the commits of the last
 // 24 hours, and at least the last ten. The variable GATEHOUSE_BASE names another commit to compare with. If the change
@@ -12,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,29 +32,38 @@ import (
 // suite is a set of tests that a change of certain files can break.
 type suite struct {
 	name  string
+	cost  int // seconds of processor time, that of the browser and of the other programs included
 	tests []string
 	paths []string // prefixes, from the root of the repository
 }
 
+// budget is the most that suites cost in make test, in seconds of processor time. The other tests cost 300 s.
+const budget = 120
+
 // shared are the prefixes that concern every suite.
 var shared = []string{"Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/shared/"}
 
+// consolePaths concern what the console shows, and pagePaths the pages of people.
+var (
+	consolePaths = []string{
+		"admin/", "identity/settings/", "internal/web/", "internal/denial/", "caddymodule/console.go", "caddymodule/inventory/",
+		"docs/console.md",
+	}
+	pagePaths = []string{"authz/", "identity/", "internal/web/"}
+)
+
 var suites = []suite{
+	{"screens of the console in a browser", 90, []string{"TestConsole"}, consolePaths},
+	{"forms and lists of the console in a browser", 30, []string{"TestConsoleForms", "TestConsoleRows"}, consolePaths},
+	{"tasks of administrators in a browser", 60, []string{"TestConsoleJourneys"}, consolePaths},
+	{"pages of people in a browser, in each state", 70, []string{"TestCrawl"}, pagePaths},
 	{
-		"screens of the console in a browser",
-		[]string{"TestConsole", "TestConsoleForms", "TestConsoleRows", "TestConsoleJourneys"},
-		[]string{
-			"admin/", "identity/settings/", "internal/web/", "internal/denial/", "caddymodule/console.go", "caddymodule/inventory/",
-			"docs/console.md",
-		},
+		"accounts and pages in each language", 35,
+		[]string{"TestDashboard", "TestDashboardInEveryLanguage", "TestDashboardAccounts", "TestPagesInEveryLanguage"},
+		pagePaths,
 	},
 	{
-		"pages of people in a browser, in each state and language",
-		[]string{"TestCrawl", "TestDashboard", "TestDashboardInEveryLanguage", "TestDashboardAccounts", "TestPagesInEveryLanguage"},
-		[]string{"authz/", "identity/", "internal/web/"},
-	},
-	{
-		"SAML providers: SimpleSAMLphp and samlp",
+		"SAML providers: SimpleSAMLphp and samlp", 25,
 		[]string{"TestSAML", "TestSAMLGuide", "TestSAMLP", "TestSAMLReplay"},
 		[]string{
 			"caddymodule/provider/", "idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/",
@@ -57,7 +71,7 @@ var suites = []suite{
 		},
 	},
 	{
-		"SAML applications: mod_auth_mellon",
+		"SAML applications: mod_auth_mellon", 15,
 		[]string{"TestMellon"},
 		[]string{
 			"idp/saml/", "identity/serviceprovider/", "caddymodule/serviceprovider/", "identity/keystore/", "internal/jwa/",
@@ -65,27 +79,27 @@ var suites = []suite{
 		},
 	},
 	{
-		"OpenID providers: oidc-provider",
+		"OpenID providers: oidc-provider", 20,
 		[]string{"TestOIDCProvider", "TestOIDCProviderDown"},
 		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/breaker/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
-		"presets of providers",
+		"presets of providers", 20,
 		[]string{"TestPresets"},
 		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/testidp/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
-		"Kerberos: MIT's KDC",
+		"Kerberos: MIT's KDC", 10,
 		[]string{"TestKerberosGuide", "TestKerberosMethod"},
 		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "internal/keytab/", "docs/kerberos.md"},
 	},
 	{
-		"directories: OpenLDAP",
+		"directories: OpenLDAP", 10,
 		[]string{"TestLDAPGuide"},
 		[]string{"caddymodule/provider/", "idp/", "identity/federation/", "docs/ldap.md"},
 	},
 	{
-		"gateways: nginx, HAProxy, Envoy, Traefik",
+		"gateways: nginx, HAProxy, Envoy, Traefik", 15,
 		[]string{"TestGateways", "TestDoctorAtNginx"},
 		[]string{
 			"caddymodule/envoyauthz/", "caddymodule/forwardauth/", "caddymodule/protect/", "admin/doctor/", "authz/sitesession/",
@@ -93,12 +107,12 @@ var suites = []suite{
 		},
 	},
 	{
-		"MCP: the SDK and the suites of others",
+		"MCP: the SDK and the suites of others", 15,
 		[]string{"TestMCPClients", "TestMCPSuites"},
 		[]string{"authz/", "admin/mcpcheck/", "caddymodule/mcp/", "caddymodule/protect/", "docs/mcp.md"},
 	},
 	{
-		"client libraries and the guides of docs/start",
+		"client libraries and the guides of docs/start", 20,
 		[]string{
 			"TestClientLibraries", "TestGoStart", "TestExpressStart", "TestExpressTokenStart", "TestNextStart", "TestDjangoStart", "TestSpringStart",
 			"TestAllauthStart", "TestStartPrograms",
@@ -106,7 +120,7 @@ var suites = []suite{
 		[]string{"authz/", "docs/start/"},
 	},
 	{
-		"clusters: PostgreSQL, PgBouncer, HAProxy",
+		"clusters: PostgreSQL, PgBouncer, HAProxy", 10,
 		[]string{"TestMakeCluster", "TestClusterGuide"},
 		[]string{
 			"storage/", "caddymodule/postgres/", "internal/cluster/", "internal/recheck/", "scripts/cluster.sh",
@@ -125,31 +139,65 @@ func main() {
 		err = problem
 	}
 	fmt.Fprintf(os.Stderr, "suites: %s, %d files\n", since, len(files))
+	run, why := chosen(files, declared)
+	if err != nil {
+		run, why = suites, map[string]string{}
+	}
 	var left []string
 	for _, s := range suites {
-		switch file := s.touched(files, declared); {
-		case err != nil:
-			fmt.Fprintf(os.Stderr, "  runs              %s\n", s.name)
-		case file != "":
-			fmt.Fprintf(os.Stderr, "  runs              %s: %s changed\n", s.name, file)
-		default:
-			fmt.Fprintf(os.Stderr, "  in nightly alone  %s\n", s.name)
+		verdict := "runs             "
+		if !slices.ContainsFunc(run, func(r suite) bool { return r.name == s.name }) {
+			verdict = "in nightly alone "
 			left = append(left, s.tests...)
 		}
+		fmt.Fprintf(os.Stderr, "  %s %s%s\n", verdict, s.name, why[s.name])
 	}
 	if len(left) > 0 {
 		fmt.Printf("^(%s)$\n", strings.Join(left, "|"))
 	}
 }
 
-// touched returns the first of the changed files that concerns the suite, or "".
-func (s suite) touched(files []string, declared map[string][]string) string {
-	for _, file := range files {
-		if s.concerns(file, declared) {
-			return file
-		}
+// chosen returns the suites that run for a change of some files, and the reason for each suite.
+func chosen(files []string, declared map[string][]string) (run []suite, why map[string]string) {
+	type touched struct {
+		suite
+
+		own   bool // its tests have changed
+		files int
 	}
-	return ""
+	var all []touched
+	why = map[string]string{}
+	for _, s := range suites {
+		about := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !s.concerns(file, declared) })
+		if len(about) == 0 {
+			continue
+		}
+		own := slices.IndexFunc(about, func(file string) bool { return len(declared[file]) > 0 })
+		why[s.name] = fmt.Sprintf(": %s", about[max(own, 0)])
+		if more := len(about) - 1; more > 0 {
+			why[s.name] += fmt.Sprintf(" and %d more", more)
+		}
+		all = append(all, touched{s, own >= 0, len(about)})
+	}
+	slices.SortStableFunc(all, func(a, b touched) int {
+		switch {
+		case a.own && !b.own:
+			return -1
+		case b.own && !a.own:
+			return 1
+		}
+		return cmp.Compare(b.files, a.files)
+	})
+	left := budget
+	for _, s := range all {
+		if s.cost > left {
+			why[s.name] += fmt.Sprintf(" (costs %d s, and %d are left)", s.cost, left)
+			continue
+		}
+		left -= s.cost
+		run = append(run, s.suite)
+	}
+	return run, why
 }
 
 func (s suite) concerns(file string, declared map[string][]string) bool {

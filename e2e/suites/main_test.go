@@ -165,26 +165,58 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-func TestTouched(t *testing.T) {
+func TestConcerns(t *testing.T) {
 	t.Parallel()
 	s := suite{tests: []string{"TestSAML"}, paths: []string{"idp/saml/", "docs/saml.md"}}
 	declared := map[string][]string{"e2e/saml_test.go": {"TestSAML"}, "e2e/pin_test.go": {"TestPIN", "TestNewPIN"}}
-	for _, tt := range []struct {
-		files []string
-		want  string
-	}{
-		{nil, ""},
-		{[]string{"README.md", "identity/person/name.go", "idp/samlx.go", "docs/idp/saml/"}, ""},
-		{[]string{"README.md", "idp/saml/assertion.go"}, "idp/saml/assertion.go"},
-		{[]string{"docs/saml.md"}, "docs/saml.md"},
-		{[]string{"e2e/pin_test.go", "e2e/saml_test.go"}, "e2e/saml_test.go"},
-		{[]string{"e2e/pin_test.go"}, ""},
-		{[]string{"e2e/suites/main.go"}, ""},
-		{[]string{"e2e/browser_test.go"}, "e2e/browser_test.go"},
-		{[]string{"go.sum"}, "go.sum"},
+	for file, want := range map[string]bool{
+		"README.md": false, "identity/person/name.go": false, "idp/samlx.go": false, "docs/idp/saml/": false,
+		"idp/saml/assertion.go": true, "docs/saml.md": true, "e2e/saml_test.go": true, "e2e/pin_test.go": false,
+		"e2e/suites/main.go": false, "e2e/browser_test.go": true, "go.sum": true,
 	} {
-		if got := s.touched(tt.files, declared); got != tt.want {
-			t.Errorf("touched(%s) = %q, want %q", strings.Join(tt.files, " "), got, tt.want)
+		if got := s.concerns(file, declared); got != want {
+			t.Errorf("concerns(%s) = %t, want %t", file, got, want)
 		}
+	}
+}
+
+// TestChosen: suites whose tests have changed run, then those that most files are about, as long as the budget lasts.
+func TestChosen(t *testing.T) {
+	t.Parallel()
+	declared := map[string][]string{"e2e/crawl_test.go": {"TestCrawl"}}
+	const screens, forms, tasks, crawl = "screens of the console in a browser", "forms and lists of the console in a browser",
+		"tasks of administrators in a browser", "pages of people in a browser, in each state"
+	for _, tt := range []struct {
+		name  string
+		files []string
+		want  []string
+	}{
+		{"nothing", nil, nil},
+		{"a document of no suite", []string{"README.md"}, nil},
+		{"one provider", []string{"docs/kerberos.md"}, []string{"Kerberos: MIT's KDC"}},
+		{"the console", []string{"admin/console/form.go"}, []string{screens, forms}},
+		{"tests of a suite", []string{"admin/console/form.go", "e2e/crawl_test.go"}, []string{crawl, forms}},
+		{"mostly storage", []string{"go.mod", "storage/tx.go", "storage/key.go"}, []string{"clusters: PostgreSQL, PgBouncer, HAProxy", screens, "SAML applications: mod_auth_mellon"}},
+	} {
+		run, why := chosen(tt.files, declared)
+		spent := 0
+		for _, s := range run {
+			spent += s.cost
+		}
+		names := []string{}
+		for _, s := range run {
+			names = append(names, s.name)
+		}
+		if spent > budget || !slices.Equal(names[:min(len(names), len(tt.want))], tt.want) || len(tt.want) == 0 && len(names) > 0 {
+			t.Errorf("%s: %d s, %q run, want at most %d s and first %q", tt.name, spent, names, budget, tt.want)
+		}
+		for _, s := range run {
+			if why[s.name] == "" {
+				t.Errorf("%s: %s runs for no reason", tt.name, s.name)
+			}
+		}
+	}
+	if _, why := chosen([]string{"admin/console/form.go"}, declared); !strings.Contains(why[tasks], "costs 60 s, and 0 are left") {
+		t.Errorf("the reason of %q is %q", tasks, why[tasks])
 	}
 }

@@ -28,7 +28,7 @@ const withoutRaces = "^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|Se
 // steps are the steps of the targets of the Makefile.
 var steps = []step{
 	{"build", []command{
-		{dir: ".", env: compile, args: []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
+		{dir: ".", env: compile, args: []string{"go", "build", "-o", "bin/gatehouse", "./cmd/gatehouse"}},
 		{dir: ".", env: compile, args: []string{"go", "build", "-o", "bin/testidp", "./internal/testidp"}},
 	}},
 	{"format", []command{{dir: ".", args: []string{".bin/format", "-d"}}}},
