@@ -13,6 +13,7 @@ import (
 
 // format is the newest form of records that this program can read and write. It writes that of the storage, which is
 // older until all nodes know the new one and an operator has said that none will go back: see Finish.
+// It grows when an older program would misread a record, or drop a member that must not be lost when it rewrites one.
 // Format 2 has a chain of events for each node.
 const format = 2
 
