@@ -13,9 +13,13 @@ func part(t *testing.T, name string, made func(frame) any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := p.templates.page("sign_in")
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := frame{language: p.catalogue.Load().languages[0], Brand: p.cfg.Brand}
 	var b bytes.Buffer
-	if err := p.templates["sign_in"].ExecuteTemplate(&b, name, made(f)); err != nil {
+	if err := page.ExecuteTemplate(&b, name, made(f)); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(b.String())

@@ -102,8 +102,12 @@ func (f *frame) Numbers(t *Table) []bool {
 // Rows returns the rows of a table alone, as a page of the console shows them.
 func (p *Renderer) Rows(r *http.Request, locales []string, t *Table) (string, error) {
 	f := frame{language: p.match(r, locales, ""), needed: new(scriptSet), files: p.files}
+	page, err := p.templates.page("console")
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
-	err := p.templates["console"].ExecuteTemplate(&b, "rows", f.RowsOf(t, nil))
+	err = page.ExecuteTemplate(&b, "rows", f.RowsOf(t, nil))
 	return b.String(), err
 }
 

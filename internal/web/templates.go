@@ -11,11 +11,15 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// templates are the same for every renderer, and take some 10 MB: a reload of the configuration makes no others.
-var templates = sync.OnceValues(parseTemplates)
+// templateSet has the templates of the pages by their names. A page is parsed when it is first shown: all together take
+// 10 MB, and a server that only checks tokens shows none of them.
+type templateSet map[string]func() (*template.Template, error)
 
-// parseTemplates returns each page by its name, joined with the frame and the parts that all share.
-func parseTemplates() (map[string]*template.Template, error) {
+// templates are the same for every renderer, so a reload of the configuration parses nothing again.
+var templates = sync.OnceValues(newTemplates)
+
+// newTemplates parses the frame and the parts that all pages share.
+func newTemplates() (templateSet, error) {
 	shared, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"submitScript": func() template.JS { return submitScript },
 		"icon":         icon,
@@ -28,20 +32,32 @@ func parseTemplates() (map[string]*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages := map[string]*template.Template{}
+	set := templateSet{}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".html")
 		if strings.HasPrefix(name, "_") {
 			continue
 		}
-		t, err := shared.Clone()
-		if err == nil {
-			t, err = t.ParseFS(templateFiles, "templates/"+e.Name())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("page: template %s: %w", name, err)
-		}
-		pages[name] = t
+		set[name] = sync.OnceValues(func() (*template.Template, error) {
+			t, err := shared.Clone()
+			if err != nil {
+				return nil, err
+			}
+			return t.ParseFS(templateFiles, "templates/"+e.Name())
+		})
 	}
-	return pages, nil
+	return set, nil
+}
+
+// page returns the template of a page, joined with the shared ones.
+func (s templateSet) page(name string) (*template.Template, error) {
+	parse := s[name]
+	if parse == nil {
+		return nil, fmt.Errorf("page: unknown template %q", name)
+	}
+	t, err := parse()
+	if err != nil {
+		return nil, fmt.Errorf("page: template %s: %w", name, err)
+	}
+	return t, nil
 }

@@ -8,8 +8,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -94,7 +92,7 @@ type Renderer struct {
 	cfg    Config
 	person func(*http.Request) string // nil: pages of errors do not say who is signed in
 	*liveState
-	templates map[string]*template.Template
+	templates templateSet
 	assets    *assets
 	origin    string // scheme and host of the issuer
 	host      string
@@ -323,11 +321,11 @@ func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 
 // execute writes a part of a page, or with "frame" all of it.
 func (p *Renderer) execute(v View, part string, f *frame) ([]byte, error) {
-	t, ok := p.templates[v.Template]
-	if !ok {
-		return nil, fmt.Errorf("page: unknown template %q", v.Template)
+	t, err := p.templates.page(v.Template)
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
-	err := t.ExecuteTemplate(&b, part, f)
+	err = t.ExecuteTemplate(&b, part, f)
 	return b.Bytes(), err
 }

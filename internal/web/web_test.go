@@ -49,6 +49,7 @@ func TestPagesGolden(t *testing.T) {
 	}
 }
 
+// TestPagesArriveAtOnce bounds pages and stylesheets: about 14 kB arrive before a server has to wait for the browser.
 func TestPagesArriveAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, w := range everyPage(t) {
