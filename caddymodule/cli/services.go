@@ -1,17 +1,16 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
@@ -148,21 +147,7 @@ func versionCommand() *cobra.Command {
 }
 
 func buildVersions() versions {
-	v := versions{Gatehouse: "unknown", Caddy: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
+	return versions{
+		Gatehouse: metrics.Version(), Caddy: metrics.CaddyVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	for _, m := range append(info.Deps, &info.Main) {
-		switch m.Path {
-		case "github.com/gatehouse-id/gatehouse": // a release replaces it by the directory of its sources
-			v.Gatehouse = cmp.Or(m.Version, v.Gatehouse)
-		case "github.com/caddyserver/caddy/v2":
-			if m.Replace != nil {
-				m = m.Replace
-			}
-			v.Caddy = m.Version
-		}
-	}
-	return v
 }

@@ -78,19 +78,33 @@ func (f *Figures) countSessions(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// modulePath is that of go.mod.
-const modulePath = "github.com/gatehouse-id/gatehouse"
+// The paths in the go.mod files of what is built.
+const (
+	gatehousePath = "github.com/gatehouse-id/gatehouse"
+	caddyPath     = "github.com/caddyserver/caddy/v2"
+)
 
-// Version is that of Gatehouse in this program: of its module, whose program or part it is.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// Version is that of Gatehouse in this program: of its module, whose program or part it is. A release replaces it by
+// the directory of its sources, and has its own version all the same. "unknown" if the build does not say.
+func Version() string { return built(gatehousePath).Version }
+
+// CaddyVersion is that of Caddy in this program, or of the module that replaces it.
+func CaddyVersion() string {
+	m := built(caddyPath)
+	if m.Replace != nil {
+		return cmp.Or(m.Replace.Version, m.Version)
 	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == modulePath {
-			return cmp.Or(m.Version, "unknown")
+	return m.Version
+}
+
+// built returns a module of this program.
+func built(path string) debug.Module {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == path && m.Version != "" {
+				return *m
+			}
 		}
 	}
-	return "unknown"
+	return debug.Module{Version: "unknown"}
 }

@@ -6,7 +6,7 @@ caddymodule/adminapi: admin admin/backup authz caddymodule/client caddymodule/ex
 caddymodule/cli/inspect: admin/diagnostic caddymodule/internal/routetree
 caddymodule/cli/movein: caddymodule/client caddymodule/internal internal/strictjson
 caddymodule/cli/suggest: internal
-caddymodule/cli: admin admin/backup admin/doctor admin/mcpcheck authz caddymodule/adminapi caddymodule/client caddymodule/explain caddymodule/internal caddymodule/protect identity idp internal storage storage/transfer
+caddymodule/cli: admin admin/backup admin/doctor admin/mcpcheck authz caddymodule/adminapi caddymodule/client caddymodule/explain caddymodule/internal caddymodule/metrics caddymodule/protect identity idp internal storage storage/transfer
 caddymodule/client: authz caddymodule/internal internal
 caddymodule/clientcert: authz/certificate caddymodule/internal
 caddymodule/envoyauthz: caddymodule/forwardauth caddymodule/internal internal
