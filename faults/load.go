@@ -30,7 +30,7 @@ type token struct {
 	client string
 	grant  *grant // nil: of a machine
 	fate   fate
-	seen   *bool // the result of an introspection while the fate was doubtful: it must not change any more
+	seen   *bool // whether it is active, if that is settled although the fate is doubtful (Run.look)
 }
 
 func (t *token) expected() fate {
@@ -413,7 +413,7 @@ func (w *worker) revoke(ctx context.Context) {
 
 func (w *worker) introspect(ctx context.Context) {
 	if t := w.pickToken(); t != nil {
-		w.run.look(ctx, t, "under load")
+		w.run.look(ctx, t, underLoad)
 	}
 }
 
