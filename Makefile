@@ -42,10 +42,10 @@ check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run t
 	@go run ./internal/testrun format lint unit
 
 test: install $(TOOLS) ## Everything that a change can break: check, races in what shares memory, end to end in a real browser, a short round of faults
-	@go run ./internal/testrun build,format e2e unit-race faults lint bench
+	@go run ./internal/testrun build,format e2e,lint faults,bench unit-race
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
-	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all e2e-all supply golangci dist chart site apps
+	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all,supply,golangci e2e-all,dist,chart,site,apps
 	$(MAKE) build faults conformance
 
 supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod

@@ -1,11 +1,11 @@
 // Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build,format e2e unit-race faults lint bench
+//	testrun build,format e2e,lint faults,bench unit-race
 //
-// The steps of the first argument run one after the other, and all must pass before the others begin. Of those, two
-// run side by side: whichever ends first makes room for the next. What starts servers, and waits for them, has the
-// processor before what only computes. Tests are read by their JSON events: a test that is skipped fails, and
-// everything that failed stands at the end once more, with its first error, after the ten slowest packages and tests.
+// The steps of an argument run one after the other. All of the first one must pass before the others begin, which run
+// side by side. What starts servers, and waits for them, has the processor before what only computes. Tests are read by
+// their JSON events: a test that is skipped fails, and everything that failed is printed at the end once more, with its
+// first error, after the ten slowest packages and tests.
 package main
 
 import (
@@ -19,36 +19,35 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others two at a time; steps:",
+		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP[,STEP…]…], the first argument alone, the others side by side; steps:",
 			strings.Join(names(), " "))
 		os.Exit(2)
 	}
-	first, others := find(strings.Split(os.Args[1], ",")), find(os.Args[2:])
+	var lanes [][]step
+	for _, arg := range os.Args[1:] {
+		lanes = append(lanes, find(strings.Split(arg, ",")))
+	}
 	begun := time.Now()
 	r := &report{out: os.Stdout}
-	ok := true
-	for _, s := range first {
-		ok = s.run(r) && ok
-	}
-	if ok {
-		queue := make(chan step, len(others))
-		for _, s := range others {
-			queue <- s
-		}
-		close(queue)
+	if runAll(r, lanes[0]) {
 		var wait sync.WaitGroup
-		for range 2 {
-			wait.Go(func() {
-				for s := range queue {
-					s.run(r)
-				}
-			})
+		for _, lane := range lanes[1:] {
+			wait.Go(func() { runAll(r, lane) })
 		}
 		wait.Wait()
 	}
 	if !r.summary(time.Since(begun)) {
 		os.Exit(1)
 	}
+}
+
+// runAll runs steps one after the other, also after one that fails, and reports whether all have passed.
+func runAll(r *report, lane []step) bool {
+	ok := true
+	for _, s := range lane {
+		ok = s.run(r) && ok
+	}
+	return ok
 }
 
 // find returns the steps of these names.
