@@ -9,8 +9,8 @@ import (
 )
 
 // against measures the requests that only read, and those that get tokens, at two binaries in turn. Both servers run
-// all the time, so each pair of measurements has the same load of other programs. A row has the median of
-// the ratios of the pairs, and the interval that holds the true median with 95 %.
+// all the time, so each pair of measurements has the same load of other programs. A row has the median of the ratios of
+// the pairs, and the interval that holds the true median with 95 %.
 func (b *bench) against() error {
 	if *other == "" {
 		return nil

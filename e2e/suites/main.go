@@ -10,9 +10,9 @@
 // make nightly.
 //
 // A change is what is not committed and the commits since the branch left main. On main it is the commits of the last
-// 24 hours, and at least the last ten. The variable GATEHOUSE_BASE names another commit to compare with. If the change
-// is not known, as in a clone without history, all suites run. So they do if a file of e2e has changed that declares no
-// test, since all may use it. Standard error says which suites run, why, and which do not.
+// 24 hours, and at least the last ten. The variable GATEHOUSE_BASE names another commit to compare with. A file of e2e
+// that declares no test concerns all suites, since all may use it. If the change is not known, as in a clone without
+// history, all suites run, whatever they cost. Standard error says which suites run, why, and which do not.
 package main
 
 import (
