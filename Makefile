@@ -42,7 +42,7 @@ check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run t
 	@go run ./internal/testrun format lint unit
 
 test: install $(TOOLS) ## Everything that a change can break: check, races in what shares memory, end to end in a real browser, a short round of faults
-	@go run ./internal/testrun build,format e2e,lint faults,bench unit-race
+	@go run ./internal/testrun build,format e2e,lint,bench faults unit-race
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
 	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all,supply,golangci e2e-all,dist,chart,site,apps

@@ -1,6 +1,6 @@
 // Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build,format e2e,lint faults,bench unit-race
+//	testrun build,format e2e,lint,bench faults unit-race
 //
 // The steps of an argument run one after the other. All of the first one must pass before the others begin, which run
 // side by side. What starts servers, and waits for them, has the processor before what only computes. Tests are read by
