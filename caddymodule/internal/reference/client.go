@@ -46,7 +46,7 @@ scopes openid profile email`,
 		{
 			Word: "redirect_uris", Arguments: "<uri>…", Default: "required for `authorization_code`, `implicit` and `id_token`",
 			Example: "redirect_uris https://shop.example.com/callback",
-			Text:    "Where the browser can be sent after a sign-in. They are compared exactly; only a public client can add a port at a loopback host.",
+			Text:    "Where the browser can be sent after a sign-in. They are compared exactly, except for the port of a loopback host if the client is public or `native`.",
 		},
 		{
 			Word: "post_logout_redirect_uris", Arguments: "<uri>…", Example: "post_logout_redirect_uris https://shop.example.com/",
