@@ -19,19 +19,12 @@ func (b *bench) against() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *other, err)
 	}
-	defer before.server.Kill()
+	defer before.stop()
 	rows := func(b *bench) []namedTarget {
-		return []namedTarget{
-			{rowOpen, b.open()},
-			{rowClient, b.api("client")},
-			{rowPerson, b.api("person")},
-			{rowCookie, b.wiki()},
-			{rowJWT, b.api("jwt")},
-			{rowIntrospect, b.introspect("client", 16)},
-			{rowIntrospecting, b.introspect("person", 16)},
+		return slices.Concat(b.sites(), b.introspections(), []namedTarget{
 			{rowForwardAuth, b.forwardAuth()},
 			{"client_credentials, 64 connections", b.issue(lab.MachineID)},
-		}
+		})
 	}
 	now, then := rows(b), rows(before)
 	costs, ratios := make([][2][]float64, len(now)), make([][]float64, len(now))
@@ -70,9 +63,7 @@ func (b *bench) startOther(binary string) (*bench, error) {
 	}
 	o := &bench{ctx: b.ctx, dir: b.dir, self: b.self, echo: b.echo, gateway: b.gateway, grpc: ports[0], elsewhere: ports[1], binary: binary}
 	if err := o.fresh(); err != nil {
-		if o.server != nil {
-			o.server.Kill()
-		}
+		o.stop()
 		return nil, err
 	}
 	return o, nil

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // figures are the medians of all rounds of one row.
 type figures struct {
@@ -59,23 +62,34 @@ const (
 	rowIntrospecting = "introspection, person's token"
 )
 
-// speed compares requests that only read.
-func (b *bench) speed() error {
-	targets := []namedTarget{
-		{rowFloor, b.floor(16)},
+// sites are the requests to the sites of our server.
+func (b *bench) sites() []namedTarget {
+	return []namedTarget{
 		{rowOpen, b.open()},
 		{rowClient, b.api("client")},
 		{rowPerson, b.api("person")},
 		{rowCookie, b.wiki()},
 		{rowJWT, b.api("jwt")},
+	}
+}
+
+// introspections are the questions of an API client about tokens.
+func (b *bench) introspections() []namedTarget {
+	return []namedTarget{
+		{rowIntrospect, b.introspect("client", 16)},
+		{rowIntrospecting, b.introspect("person", 16)},
+	}
+}
+
+// speed compares requests that only read.
+func (b *bench) speed() error {
+	targets := slices.Concat([]namedTarget{{rowFloor, b.floor(16)}}, b.sites(), []namedTarget{
 		{rowProxy, b.plain(0)},
 		{rowNames, b.plain(3)},
 		{rowClean, b.plain(4)},
 		{rowForward, b.plain(1)},
 		{rowRespond, b.plain(2)},
-		{rowIntrospect, b.introspect("client", 16)},
-		{rowIntrospecting, b.introspect("person", 16)},
-	}
+	}, b.introspections())
 	const rowGateway = "oauth2-proxy, session cookie"
 	proxy, err := b.oauth2Proxy()
 	if err != nil {
