@@ -108,7 +108,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "shared_signals", Arguments: "named|all", Default: "none", Example: "shared_signals named",
-			Text: "Clients with the scope `ssf.manage` are told at once when a session ends, an account is disabled or a credential changes: of the people that they have named, or of all. See [shared signals](shared-signals.md).",
+			Text: "Receivers (clients with the scope `ssf.manage`) get an event at once when a person is signed out, an account is disabled or a credential changes: for the subjects that they have added, or for all people. See [shared signals](shared-signals.md).",
 		},
 		{Word: "outbound", Text: "The addresses that the server may connect to.", Blocks: []*Block{&Outbound}},
 		{
