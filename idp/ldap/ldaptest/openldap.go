@@ -2,6 +2,7 @@ package ldaptest
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -28,14 +29,29 @@ type OpenLDAP struct {
 
 // lockedBuffer is the output of a process that a test reads meanwhile.
 type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
+	mu   sync.Mutex // guards all below
+	buf  bytes.Buffer
+	more chan struct{} // closed by the next Write; nil: none waits
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
 	return b.buf.Write(p)
+}
+
+// next is closed when there is more than String returned before.
+func (b *lockedBuffer) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.more == nil {
+		b.more = make(chan struct{})
+	}
+	return b.more
 }
 
 func (b *lockedBuffer) String() string {
@@ -115,17 +131,29 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 		select {
 		case err := <-gone:
 			gone <- err
-			t.Fatalf("slapd ended: %v\n%s", err, l.Log())
+			t.Fatalf("slapd ended: %v\n%s", err, l.log.String())
 		default:
 		}
 		if time.Now().After(end) {
-			t.Fatalf("slapd does not answer\n%s", l.Log())
+			t.Fatalf("slapd does not answer\n%s", l.log.String())
 		}
 	}
 }
 
-// Log returns the output of slapd.
-func (l *OpenLDAP) Log() string { return l.log.String() }
+// Log returns the output of slapd when all connections that it has accepted are closed, or when ctx ends.
+func (l *OpenLDAP) Log(ctx context.Context) string {
+	for {
+		more := l.log.next()
+		said := l.log.String()
+		if strings.Count(said, " ACCEPT from ") == strings.Count(said, " closed") || ctx.Err() != nil {
+			return said
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+		}
+	}
+}
 
 // Connections returns how many connections slapd has taken, and how many are open, without the one that asks.
 func (l *OpenLDAP) Connections(t testing.TB) (made, open int) {
