@@ -2,6 +2,10 @@
 # debuggers it compiles and links a seventh faster; stack traces and profiles do not need them.
 export GOFLAGS := -trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx -gcflags=all=-dwarf=false -ldflags=-s
 
+# What is only tried is compiled without inlining the code of Gatehouse, which takes a quarter less time.
+TRIED := '-gcflags=github.com/gatehouse-id/gatehouse/...=-dwarf=false -l'
+run demo cluster quick check test: export GOFLAGS += $(TRIED)
+
 # The compiler spends a fifth of its time on collecting garbage that fits into memory well.
 GO := GOGC=400 go
 
@@ -41,7 +45,8 @@ quick: $(TOOLS) golden ## Formats, makes the generated documents again and looks
 check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run twice: before every commit
 	@go run ./internal/testrun format lint unit
 
-test: install $(TOOLS) ## Everything that a change can break: check, races in what shares memory, end to end in a real browser, a short round of faults
+test: ## What a change can break: check, end to end in a real browser, races and programs of others that it is about, a short round of faults
+	@$(MAKE) --no-print-directory -j3 install $(TOOLS)
 	@go run ./internal/testrun build,format e2e,lint,bench faults unit-race
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full

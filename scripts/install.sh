@@ -72,9 +72,16 @@ if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
 fi
 
 # npm writes this file last, so it is as old as the installed packages
+npm_packages() {
+	[[ ! $1/node_modules/.package-lock.json -nt $1/package-lock.json ]] || return 0
+	(cd "$1" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+	touch "$1/node_modules/.package-lock.json"
+}
+running=()
 for dir in e2e/node e2e/clients e2e/mcp; do
-	if [[ ! $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ]]; then
-		(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
-		touch "$dir/node_modules/.package-lock.json"
-	fi
+	npm_packages "$dir" &
+	running+=($!)
+done
+for job in "${running[@]}"; do
+	wait "$job"
 done

@@ -28,6 +28,9 @@ type command struct {
 	env  []string
 	args []string
 	nice int // how far it stands behind others that want the processor (man 7 sched)
+
+	// more returns further arguments, which depend on the change. If there are none, there is nothing to run.
+	more func() ([]string, error)
 }
 
 func (s step) run(r *report) bool {
@@ -45,21 +48,16 @@ func (s step) run(r *report) bool {
 func (c command) run(r *report, step string, number int) (time.Duration, error) {
 	tests := len(c.args) > 1 && c.args[0] == "go" && c.args[1] == "test"
 	args := slices.Clone(c.args)
-	if i := slices.Index(args, unbroken); i >= 0 {
-		skip, err := suites(r, c.dir)
+	if c.more != nil {
+		more, err := c.more()
 		if err != nil {
-			r.fail(step+": go run ./suites", err.Error())
+			r.fail(step+": "+strings.Join(c.args, " "), err.Error())
 			return 0, err
 		}
-		args[i] = "-skip=" + skip
-	}
-	if i := slices.Index(args, unraced); i >= 0 {
-		others, err := withoutRaced(c.dir)
-		if err != nil {
-			r.fail(step+": go list ./...", err.Error())
-			return 0, err
+		if len(more) == 0 {
+			return 0, nil
 		}
-		args = slices.Replace(args, i, i+1, others...)
+		args = append(args, more...)
 	}
 	if tests {
 		args = append([]string{"go", "test", "-json"}, args[2:]...)
@@ -105,39 +103,6 @@ func (c command) run(r *report, step string, number int) (time.Duration, error) 
 		err = fmt.Errorf("%d tests were skipped", failed)
 	}
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
-}
-
-// unbroken is the argument that leaves out the suites of e2e that the change cannot break.
-const unbroken = "-skip=suites"
-
-// suites asks e2e which of its tests these are. What it says of them is printed.
-func suites(r *report, dir string) (string, error) {
-	cmd := exec.Command("go", "run", "./suites")
-	cmd.Dir = dir
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	r.printf("%s", said.String())
-	return strings.TrimSpace(string(out)), err
-}
-
-// unraced is the argument that stands for all packages but those that the race detector reads.
-const unraced = "./...-raced"
-
-// withoutRaced returns these packages.
-func withoutRaced(dir string) ([]string, error) {
-	list := func(patterns ...string) ([]string, error) {
-		cmd := exec.Command("go", append([]string{"list"}, patterns...)...)
-		cmd.Dir, cmd.Stderr = dir, os.Stderr
-		out, err := cmd.Output()
-		return strings.Fields(string(out)), err
-	}
-	all, err := list("./...")
-	if err != nil {
-		return nil, err
-	}
-	without, err := list(raced...)
-	return slices.DeleteFunc(all, func(pkg string) bool { return slices.Contains(without, pkg) }), err
 }
 
 type writer func([]byte)
