@@ -2,15 +2,18 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 )
@@ -127,15 +130,49 @@ type file struct {
 	zipped            func() []byte // body by gzip, of a text
 }
 
+// colored has the assets of the color that was last asked for: a reload seldom changes it.
+var colored atomic.Pointer[coloredAssets]
+
+type coloredAssets struct {
+	assets
+
+	color string
+}
+
 func newAssets(b Brand) (*assets, error) {
-	if b.Color == "" {
-		b.Color = defaultColor
+	of, color := colored.Load(), cmp.Or(b.Color, defaultColor)
+	if of == nil || of.color != color {
+		made, err := assetsOf(color)
+		if err != nil {
+			return nil, err
+		}
+		of = &coloredAssets{*made, color}
+		colored.Store(of)
 	}
-	brand, err := parseColor(b.Color)
+	a := of.assets
+	a.files, a.logos = maps.Clone(a.files), map[LogoKind]map[string]*Image{}
+	if len(b.Logo) == 0 {
+		return &a, nil
+	}
+	logo, err := checkPicture(b.Logo)
+	if err == nil && b.LogoType != "" && b.LogoType != logo.kind {
+		err = fmt.Errorf("is %s, not what its type says", logo.kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("page: the logo: %w", err)
+	}
+	a.logo = a.add("logo", strings.TrimPrefix(logo.kind, "image/"), logo.kind, b.Logo)
+	a.logoSize = [2]int{max(1, logo.width*40/logo.height), 40}
+	return &a, nil
+}
+
+// assetsOf returns all that do not come from the configuration, in a color.
+func assetsOf(of string) (*assets, error) {
+	brand, err := parseColor(of)
 	if err != nil {
 		return nil, err
 	}
-	a := &assets{files: map[string]file{}, logos: map[LogoKind]map[string]*Image{}}
+	a := &assets{files: map[string]file{}}
 	rules, err := a.addFonts()
 	if err != nil {
 		return nil, err
@@ -156,18 +193,6 @@ func newAssets(b Brand) (*assets, error) {
 	if err := a.addDrawings(accent, ink); err != nil {
 		return nil, err
 	}
-	if len(b.Logo) == 0 {
-		return a, nil
-	}
-	logo, err := checkPicture(b.Logo)
-	if err == nil && b.LogoType != "" && b.LogoType != logo.kind {
-		err = fmt.Errorf("is %s, not what its type says", logo.kind)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("page: the logo: %w", err)
-	}
-	a.logo = a.add("logo", strings.TrimPrefix(logo.kind, "image/"), logo.kind, b.Logo)
-	a.logoSize = [2]int{max(1, logo.width*40/logo.height), 40}
 	return a, nil
 }
 
