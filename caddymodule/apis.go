@@ -29,12 +29,8 @@ func (i *instance) openAPIs(a *App) error {
 		Has: i.authz.Clients().HasAPI,
 		Log: a.log.Named("api"), Refusals: i.core.Refused, Issuer: i.issuer.String(),
 	}
-	doc, err := newOpenAPI(i.issuer.String())
-	if err != nil {
-		return err
-	}
 	values := settings.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
-	i.apis = append(i.apis, doc, values, newExplainer(i.gate, values.On, a.Instance), i.openAuthZEN(a))
+	i.apis = append(i.apis, newOpenAPI(i.issuer.String(), i.gate.Log), values, newExplainer(i.gate, values.On, a.Instance), i.openAuthZEN(a))
 	served, err := api.New(api.Deps{
 		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity,
 		CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
+
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -29,19 +32,16 @@ func operations() []openapi.Operation {
 }
 
 // openAPI serves GET /api/openapi.json to everyone: the description is the same for all installations but for the
-// issuer.
+// issuer. It is made at the first request: few ask for it, and no start or reload waits for it.
 type openAPI struct {
-	doc  []byte
-	etag string
+	document func() ([]byte, error)
+	log      *zap.Logger
 }
 
-func newOpenAPI(issuer string) (*openAPI, error) {
-	doc, err := openapi.Document("Gatehouse identity service", openAPIVersion, issuer, operations())
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(doc)
-	return &openAPI{doc, `"` + hex.EncodeToString(sum[:12]) + `"`}, nil
+func newOpenAPI(issuer string, log *zap.Logger) *openAPI {
+	return &openAPI{sync.OnceValues(func() ([]byte, error) {
+		return openapi.Document("Gatehouse identity service", openAPIVersion, issuer, operations())
+	}), log}
 }
 
 // Paths is the one path.
@@ -53,15 +53,23 @@ func (o *openAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusMethodNotAllowed, "Method not allowed.\n")
 		return
 	}
+	doc, err := o.document()
+	if err != nil {
+		o.log.Error("describe the APIs", zap.Error(err))
+		plain(w, http.StatusInternalServerError, "Internal error.\n")
+		return
+	}
+	sum := sha256.Sum256(doc)
+	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	h := w.Header()
 	h.Set("Content-Type", "application/json;charset=UTF-8")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("ETag", o.etag)
-	if r.Header.Get("If-None-Match") == o.etag {
+	h.Set("ETag", etag)
+	if r.Header.Get("If-None-Match") == etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Length", strconv.Itoa(len(o.doc)))
-	_, _ = w.Write(o.doc)
+	h.Set("Content-Length", strconv.Itoa(len(doc)))
+	_, _ = w.Write(doc)
 }
