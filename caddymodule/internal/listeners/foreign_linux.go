@@ -26,9 +26,13 @@ func Foreign(addrs []netip.AddrPort) (out []Listener) {
 		if err != nil {
 			continue
 		}
-		for lines := bufio.NewScanner(f); lines.Scan(); {
+		lines := bufio.NewScanner(f)
+		for lines.Scan(); lines.Scan(); { // below the names of the columns
 			at, inode, ok := parse(lines.Text())
-			if ok && !own[inode] && slices.ContainsFunc(addrs, func(a netip.AddrPort) bool { return overlap(a, at) }) {
+			if !ok { // the kernel lists the sockets that listen first, and there can be a million connections
+				break
+			}
+			if !own[inode] && slices.ContainsFunc(addrs, func(a netip.AddrPort) bool { return overlap(a, at) }) {
 				out = append(out, Listener{Addr: at, PID: owner(inode)})
 			}
 		}
