@@ -402,20 +402,24 @@ func TestEveryFaultHasARow(t *testing.T) {
 const keyed = "client shop {\n auth_method private_key_jwt\n grants client_credentials\n scopes orders.read\n default_scopes orders.read\n jwks $DIR/jwks.json\n}"
 
 // TestFaultsInTurn: each external input is broken before a reload and before a start. Everything else goes on, and a
-// finding names the one.
+// finding names the one. All are at one server, each with a directory of its own.
 func TestFaultsInTurn(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.MustLoad()
 	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
-			s := servertest.NewServer(t)
+			whole := s.T
+			s.T = t
+			defer func() { s.T = whole }()
+			dir := t.TempDir()
 			good := spMetadata(time.Now().AddDate(1, 0, 0))
-			servertest.WriteFile(t, filepath.Join(s.Dir, "good.xml"), good, 0o600)
-			servertest.WriteFile(t, filepath.Join(s.Dir, "addresses.xml"),
+			servertest.WriteFile(t, filepath.Join(dir, "good.xml"), good, 0o600)
+			servertest.WriteFile(t, filepath.Join(dir, "addresses.xml"),
 				strings.Replace(good, "https://wiki.example.com/acs", "javascript:alert(1)", 1), 0o600)
-			servertest.WriteFile(t, filepath.Join(s.Dir, "logout.xml"), strings.Replace(good, "<AssertionConsumerService",
+			servertest.WriteFile(t, filepath.Join(dir, "logout.xml"), strings.Replace(good, "<AssertionConsumerService",
 				`<SingleLogoutService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="javascript:alert(1)"/><AssertionConsumerService`,
 				1), 0o600)
-			s.MustLoad()
-			in := func(text string) string { return strings.ReplaceAll(text, "$DIR", s.Dir) }
+			in := func(text string) string { return strings.ReplaceAll(text, "$DIR", dir) }
 			s.Extra, s.InIdentity = in(tt.extra), in(tt.identity)
 			goesOn := func(when string) {
 				t.Helper()
@@ -434,7 +438,7 @@ func TestFaultsInTurn(t *testing.T) {
 				goesOn("missing, at a reload")
 			}
 			if tt.file != "" {
-				file := filepath.Join(s.Dir, tt.file)
+				file := filepath.Join(dir, tt.file)
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 					t.Fatal(err)
 				}
