@@ -4,7 +4,9 @@ package wire
 import (
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Field is a field of a struct as it is on the wire.
@@ -15,18 +17,24 @@ type Field struct {
 	Type  reflect.Type
 }
 
+// fields has the fields of each struct that was asked for: each check of the settings goes through all of them.
+var fields sync.Map // []Field by reflect.Type
+
 // Fields yields the fields of a struct that are on the wire, in the order in which they are declared.
 func Fields(t reflect.Type) iter.Seq[Field] {
-	return func(yield func(Field) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if !f.IsExported() {
-				continue
-			}
+	known, ok := fields.Load(t)
+	if !ok {
+		known, _ = fields.LoadOrStore(t, read(t))
+	}
+	return slices.Values(known.([]Field))
+}
+
+func read(t reflect.Type) (out []Field) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if !yield(Field{name, f.Tag.Get("check"), i, f.Type}) {
-				return
-			}
+			out = append(out, Field{name, f.Tag.Get("check"), i, f.Type})
 		}
 	}
+	return out
 }
