@@ -6,7 +6,7 @@ storage:
 storage/badgerstore: storage storage/engine storage/transfer
 storage/engine: storage
 storage/pgstore: storage storage/engine storage/transfer
-storage/storagetest: storage
+storage/storagetest: internal/modeltest storage
 storage/transfer: storage
 `)
 }

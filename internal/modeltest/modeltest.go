@@ -1,5 +1,5 @@
-// Package modeltest runs the models that tests compare a server with, and fewer of them under the race detector, where
-// requests are slow.
+// Package modeltest says how often tests repeat what they do at random. A change is tested with a part of it, and the
+// whole is for each night.
 package modeltest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Variable is the environment variable for the number of runs of each model. Default: 100, with the race detector 10.
+// Variable is the environment variable for the number of runs of each model. Default: 25, with the race detector 10.
 const Variable = "GATEHOUSE_MODELS"
 
 // checks is the flag of rapid for the number of runs. It applies to the whole process.
@@ -41,5 +41,13 @@ func runs(asked string) string {
 	case race:
 		return "10"
 	}
-	return "100"
+	return "25"
+}
+
+// Rounds returns full if Variable is set, as `make nightly` does, and few otherwise.
+func Rounds(few, full int) int {
+	if os.Getenv(Variable) != "" {
+		return full
+	}
+	return few
 }

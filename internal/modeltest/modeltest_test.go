@@ -16,9 +16,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestRounds(t *testing.T) {
+	for asked, want := range map[string]int{"": 3, "100": 30} {
+		t.Setenv(Variable, asked)
+		if got := Rounds(3, 30); got != want {
+			t.Errorf("Rounds with %s=%s = %d, want %d", Variable, asked, got, want)
+		}
+	}
+}
+
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	usual := "100"
+	usual := "25"
 	if race {
 		usual = "10"
 	}

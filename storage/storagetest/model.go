@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,7 +20,7 @@ func (s suite) model(t *testing.T) {
 	key := rapid.Custom(func(r *rapid.T) []byte {
 		return []byte(rapid.StringOfN(rapid.RuneFrom([]rune{0, 'a', 'b', 'ÿ'}), 0, 3, -1).Draw(r, "key"))
 	})
-	rapid.Check(t, func(r *rapid.T) {
+	modeltest.Check(t, func(r *rapid.T) {
 		want := all(t, st) // one store for all runs: each continues where the last one stopped
 		for range rapid.IntRange(1, 8).Draw(r, "transactions") {
 			fails := rapid.Bool().Draw(r, "fails")

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -107,6 +108,7 @@ func (s *suite) tracksRaces(t *testing.T) {
 		return
 	}
 	const keys = 4
+	writes := int64(modeltest.Rounds(60, 300))
 	var answered [keys]atomic.Int64 // a lower bound of what a View must read
 	for k := range keys {
 		put(t, store, fmt.Sprint("t/", k), "0")
@@ -115,7 +117,7 @@ func (s *suite) tracksRaces(t *testing.T) {
 	var all sync.WaitGroup
 	for k := range keys {
 		all.Go(func() {
-			for n := int64(1); n <= 300; n++ {
+			for n := int64(1); n <= writes; n++ {
 				err := store.Update(context.WithoutCancel(ctx), func(tx storage.Tx) error {
 					return tx.Put([]byte(fmt.Sprint("t/", k)), []byte(fmt.Sprint(n)), never)
 				})

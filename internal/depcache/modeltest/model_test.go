@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	rounds "github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -33,7 +34,7 @@ const stepsOfAWorld = 5000
 // answer has changed were woken.
 func TestAnswersFromMemoryAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
-	steps := 2 * stepsOfAWorld
+	steps := rounds.Rounds(3000, 2*stepsOfAWorld)
 	if s := os.Getenv("GATEHOUSE_ANSWERS"); s != "" {
 		var err error
 		if steps, err = strconv.Atoi(s); err != nil {
