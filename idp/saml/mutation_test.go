@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 )
 
 // TestMutations makes as many changes to valid signed answers as GATEHOUSE_MUTATIONS says (make faults: 10,000). An
@@ -76,7 +77,7 @@ func mutationCount(t testing.TB) int {
 	t.Helper()
 	s := os.Getenv("GATEHOUSE_MUTATIONS")
 	if s == "" {
-		return 500
+		return modeltest.Rounds(200, 500)
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {

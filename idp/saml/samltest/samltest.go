@@ -37,12 +37,19 @@ type Key struct {
 }
 
 var pool struct {
-	sync.Mutex // guards keys
+	sync.Mutex // guards the maps
 	keys       map[string]crypto.Signer
+	issued     map[validity]*x509.Certificate
 }
 
-// NewKey returns the key with that name. Its certificate is valid from a year before now until a year after. Keys are
-// created once for each name, because RSA keys are slow to generate. Names that begin with "ec" have a key on P-256.
+// validity tells certificates apart.
+type validity struct {
+	name        string
+	from, until time.Time
+}
+
+// NewKey returns the key with that name. Its certificate is valid from a year before now until a year after. Keys and
+// certificates are created once, because RSA is slow. Names that begin with "ec" have a key on P-256.
 func NewKey(name string, now time.Time) *Key {
 	return NewKeyUntil(name, now.AddDate(-1, 0, 0), now.AddDate(1, 0, 0))
 }
@@ -61,15 +68,20 @@ func NewKeyUntil(name string, from, until time.Time) *Key {
 		}
 		check(err)
 		if pool.keys == nil {
-			pool.keys = map[string]crypto.Signer{}
+			pool.keys, pool.issued = map[string]crypto.Signer{}, map[validity]*x509.Certificate{}
 		}
 		pool.keys[name] = key
+	}
+	of := validity{name, from, until}
+	if c := pool.issued[of]; c != nil {
+		return &Key{key, c}
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	check(err)
 	c, err := x509.ParseCertificate(der)
 	check(err)
+	pool.issued[of] = c
 	return &Key{key, c}
 }
 
