@@ -32,12 +32,12 @@ func (s *Service) ServeElse(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
-	s.addRoutes(mux)
+	s.Routes(mux)
 	return mux
 }
 
-// addRoutes adds every path of the service, the packages above first.
-func (s *Service) addRoutes(mux webflow.Router) {
+// Routes adds every path that ServeHTTP answers, those of the packages above first.
+func (s *Service) Routes(mux webflow.Router) {
 	s.identityRoutes(mux)
 	s.Account.Routes(mux)
 	s.SignUp.Routes(mux)
