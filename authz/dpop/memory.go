@@ -1,6 +1,7 @@
 package dpop
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type Memory struct {
 	store storage.Store
 	now   func() time.Time
 	log   *zap.Logger
-	most  int // uses in memory
+	most  int // MemoryConfig.Most
 	after func(time.Duration) <-chan time.Time
 
 	stripe [stripes]sync.Mutex // held while it is decided about a proof whose key begins with this byte
@@ -58,14 +59,21 @@ const (
 	closed // uses are written before the answer
 )
 
+// MemoryConfig are the dependencies and the size of a memory.
+type MemoryConfig struct {
+	Now  func() time.Time
+	Log  *zap.Logger
+	Most int // uses in memory. More are written before the answer. Default: 2 million, about 100 MB
+}
+
 // NewMemory returns the memory of a store, or nil for a store that several processes can use: there each use must be
 // written before the answer. Run must be called.
-func NewMemory(store storage.Store, now func() time.Time, log *zap.Logger) *Memory {
+func NewMemory(store storage.Store, cfg MemoryConfig) *Memory {
 	if _, shared := store.(storage.Shared); shared {
 		return nil
 	}
 	return &Memory{
-		store: store, now: now, log: log, most: mostKept, after: time.After, wake: make(chan struct{}, 1),
+		store: store, now: cfg.Now, log: cfg.Log, most: cmp.Or(cfg.Most, mostKept), after: time.After, wake: make(chan struct{}, 1),
 		used: map[int64]map[[16]byte]struct{}{}, pending: map[string]time.Time{},
 	}
 }
@@ -224,6 +232,9 @@ func (m *Memory) use(ctx context.Context, f *Proof) error {
 	now := m.now()
 	m.mu.Lock()
 	m.lowerFence(now)
+	if m.kept >= m.most {
+		m.forget(now)
+	}
 	known, untold, ask := m.has(f), !m.fence.IsZero() && !f.since.After(m.fence), m.ask.After(now)
 	room := m.phase == open && !m.failing && m.kept < m.most && len(m.pending) < mostPending
 	if !room {
@@ -260,6 +271,16 @@ func (m *Memory) has(f *Proof) bool {
 	return known
 }
 
+// forget drops the uses of proofs that are too old by now. m.mu is held.
+func (m *Memory) forget(now time.Time) {
+	for end, old := range m.used {
+		if time.Unix(end, 0).Add(margin).Before(now) {
+			m.kept -= len(old)
+			delete(m.used, end)
+		}
+	}
+}
+
 // note keeps a use, and forgets those of proofs that are too old by now.
 func (m *Memory) note(f *Proof, now time.Time) {
 	m.mu.Lock()
@@ -267,12 +288,7 @@ func (m *Memory) note(f *Proof, now time.Time) {
 	second := f.until.Unix()
 	of := m.used[second]
 	if of == nil {
-		for end, old := range m.used {
-			if time.Unix(end, 0).Add(margin).Before(now) {
-				m.kept -= len(old)
-				delete(m.used, end)
-			}
-		}
+		m.forget(now)
 		of = map[[16]byte]struct{}{}
 		m.used[second] = of
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,7 +83,7 @@ func (s *resource) now() time.Time { return time.Unix(s.clock.Load(), 5e8).UTC()
 // start begins a process, whatever has become of the one before.
 func (s *resource) start() {
 	s.t.Helper()
-	s.memory = dpop.NewMemory(s.store, s.now, zap.NewNop())
+	s.memory = dpop.NewMemory(s.store, dpop.MemoryConfig{Now: s.now, Log: zap.NewNop()})
 	s.proofs = dpop.New(dpop.Deps{Store: s.store, Keyring: s.ring, Memory: s.memory, Now: s.now})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var all sync.WaitGroup
@@ -287,23 +286,37 @@ func TestProofsOnAFullDisk(t *testing.T) {
 func TestMemoryOfProofsIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newResource(t)
-	s.memory.Bound(10)
-	var proofs []string
-	for i := range 30 {
-		proofs = append(proofs, s.proof())
-		s.want("proof "+strconv.Itoa(i), proofs[i], passes)
+	bounded := func(most int) { // which nothing runs, so each write is one before an answer
+		m := dpop.NewMemory(s.store, dpop.MemoryConfig{Now: s.now, Log: zap.NewNop(), Most: most})
+		s.proofs = dpop.New(dpop.Deps{Store: s.store, Keyring: s.ring, Memory: m, Now: s.now})
 	}
-	if n := s.memory.Kept(); n != 10 {
-		t.Errorf("%d uses are in memory, want 10", n)
+	use := func(n int) (proofs []string, writes int64) {
+		before := s.store.updates.Load()
+		for range n {
+			proofs = append(proofs, s.proof())
+			s.want("a new proof", proofs[len(proofs)-1], passes)
+		}
+		return proofs, s.store.updates.Load() - before
 	}
-	s.memory.Bound(100)
-	for _, proof := range proofs {
+	bounded(11)
+	use(1) // sets the mark
+	first, n := use(10)
+	if n != 0 {
+		t.Errorf("%d of 11 uses were written before the answer, want none", n)
+	}
+	more, n := use(20)
+	if n != 20 {
+		t.Errorf("%d of 20 uses more were written before the answer, want all", n)
+	}
+	for _, proof := range append(first, more...) {
 		s.want("again", proof, invalid)
 	}
-	s.clock.Add(int64((10 * time.Minute).Seconds()))
-	s.want("ten minutes later", s.proof(), passes)
-	if n := s.memory.Kept(); n != 1 {
-		t.Errorf("%d uses are in memory, want 1", n)
+	lasting := s.proof(dpoptest.Claims{"nonce": s.nonce()})
+	s.want("with a nonce, which lives longer", lasting, passes)
+	s.clock.Add(int64((3 * time.Minute).Seconds()))
+	s.want("with the nonce, again, when there is room", lasting, invalid)
+	if _, n = use(12); n != 1 {
+		t.Errorf("%d of 12 uses three minutes later were written before the answer, want 1", n)
 	}
 }
 
@@ -316,7 +329,7 @@ func (sharedStore) Clock(context.Context) (time.Time, error) { return time.Time{
 func TestNoMemoryWhereOthersWrite(t *testing.T) {
 	t.Parallel()
 	s := newResource(t)
-	m := dpop.NewMemory(sharedStore{s.store}, s.now, zap.NewNop())
+	m := dpop.NewMemory(sharedStore{s.store}, dpop.MemoryConfig{Now: s.now, Log: zap.NewNop()})
 	if m != nil {
 		t.Error("there is a memory")
 	}

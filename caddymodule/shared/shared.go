@@ -101,7 +101,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Refused = denial.NewRecorder(store, o.Metrics, nil, nil, log.Named("refusals"))
 	o.Decided = decisionlog.NewRecorder(store, nil, log.Named("decisions"))
 	_, o.Shared = store.(storage.Shared)
-	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
+	o.Proofs = dpop.NewMemory(store, dpop.MemoryConfig{Now: time.Now, Log: log.Named("proofs")})
 	o.Limits = limit.NewCounters(store, nil, log.Named("limits"))
 	o.Limits.Quotas.Announce, o.Limits.Quotas.Nodes = o.announce, node.Count
 	o.Calls = calllog.New(store, nil, log.Named("calls"))
