@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
-	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -53,7 +53,7 @@ func (a *App) newUnits(inst *instance, events *audit.Recorder) (*settings.Servic
 
 func (a *App) configOf() settings.Config {
 	return settings.Config{
-		Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, BootstrapFault: a.bootstrapFault, Verify: provider.Verify,
+		Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, BootstrapFault: a.bootstrapFault, Verify: loginmethod.Verify,
 		VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches,
 		Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers,
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
@@ -14,24 +15,14 @@ import (
 // This file warns of options that are allowed and probably not meant: words of a pair in the wrong order, and details
 // that no one reads under that name.
 
-// directoryAttributes are attributes of directories, in lower case, that are not also names of details.
-var directoryAttributes = []string{
-	"uid", "mail", "cn", "sn", "ou", "givenname", "displayname", "samaccountname", "userprincipalname", "telephonenumber", "memberof",
-	"objectguid", "objectsid", "entryuuid",
-	"employeenumber", "employeeid", "departmentnumber", "preferredlanguage", "department", "title",
-}
-
-// openIDNames are claims of OpenID providers that name the person.
-var openIDNames = []string{"preferred_username", "sub"}
-
 // doubt warns of a pair of an attribute and a detail that is probably wrong. foreign reports whether a word is an
 // attribute at providers of this kind, and not a detail.
-func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(detail string) bool) {
+func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign attribute.Foreign) {
 	if caddyfileutil.HasPlaceholder(from) || caddyfileutil.HasPlaceholder(to) {
 		return
 	}
 	switch meant := settings.MeantClaim(to); {
-	case swapped(from, to, foreign):
+	case attribute.Swapped(from, to, foreign):
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so no one gets the detail %s", option, from, to, from),
 			Fix: fmt.Sprintf("write `%s %s %s`", option, to, from),
@@ -44,25 +35,8 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	}
 }
 
-// swapped reports whether a pair is in the wrong order, with the detail first.
-func swapped(from, to string, foreign func(detail string) bool) bool {
-	return settings.IsClaim(from) && (foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":"))
-}
-
-// foreignOf returns the function that reports whether a detail is the name of an attribute at providers of a method's
-// type.
-func foreignOf(m *settings.LoginMethod) func(detail string) bool {
-	switch m.Type {
-	case settings.TypeLDAP:
-		return inDirectory
-	case settings.TypeSAML, settings.TypeDigiD, settings.TypeEIDAS, settings.TypeKerberos:
-		return nowhere
-	}
-	return inOpenID
-}
-
 // doubtDetails warns of pairs and constants of a provider that are probably wrong.
-func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(detail string) bool) {
+func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign attribute.Foreign) {
 	for _, m := range o.Map {
 		doubt(r, "map", m.From, m.To, foreign)
 	}
@@ -106,7 +80,7 @@ func doubts(m *settings.LoginMethod) (out []idp.Warning) {
 	if m.LDAP == nil {
 		return nil
 	}
-	for _, address := range serverURLs(m.LDAP) {
+	for _, address := range loginmethod.ServerURLs(m.LDAP) {
 		if reason, fix := doubtPort(address); reason != "" {
 			out = append(out, idp.Warning{Reason: reason, Advice: fix})
 		}
@@ -118,17 +92,3 @@ func doubts(m *settings.LoginMethod) (out []idp.Warning) {
 func isDetail(word string) bool {
 	return settings.IsClaim(word) || slices.Contains([]string{"email_verified", "phone_number_verified"}, word)
 }
-
-// inDirectory reports whether a detail is the name of an attribute of directories.
-func inDirectory(detail string) bool {
-	return slices.Contains(directoryAttributes, strings.ToLower(detail))
-}
-
-// inOpenID reports whether a detail is the name of a claim that names people at OpenID providers.
-func inOpenID(detail string) bool { return slices.Contains(openIDNames, detail) }
-
-// inHeader reports whether a detail is the name of a header.
-func inHeader(detail string) bool { return strings.Contains(detail, "-") }
-
-// nowhere is for providers whose attributes cannot be taken for details.
-func nowhere(string) bool { return false }

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/header"
 )
@@ -154,7 +155,7 @@ func (h *HeaderIDP) build(r *caddyfileutil.Resolver) {
 	}
 	cfg.Trust = networks(r, "trust", h.Trust, caddyfileutil.CheckTrusted)
 	for _, a := range h.Attributes {
-		doubt(r, "attributes", a.Header, a.Detail, inHeader)
+		doubt(r, "attributes", a.Header, a.Detail, attribute.InHeader)
 		cfg.Attributes = append(cfg.Attributes, header.Attribute{
 			Header: r.Plain("attributes", a.Header, checkHeaderName), Detail: r.Plain("attributes", a.Detail, nil),
 		})

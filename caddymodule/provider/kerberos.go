@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 )
@@ -82,7 +82,7 @@ func (k *KerberosIDP) Provision(caddy.Context) error {
 
 func (k *KerberosIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
-	k.remote = k.resolve(r, nowhere)
+	k.remote = k.resolve(r, attribute.Nowhere)
 	k.cfg = kerberos.Config{
 		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level,
 		Mapping: k.remote.mapping,
@@ -121,26 +121,3 @@ var (
 	_ caddyfile.Unmarshaler = (*KerberosIDP)(nil)
 	_ remoteIDP             = (*KerberosIDP)(nil)
 )
-
-// keytabID names the key pair with the keytab of a login method. Empty: it has the keytab of the machine, or none.
-func keytabID(m *settings.LoginMethod) string {
-	if m.Type != settings.TypeKerberos || m.Kerberos == nil {
-		return ""
-	}
-	return m.Kerberos.KeytabID
-}
-
-// kerberosMethod is a login method of the configuration API. kept is the keytab of its key pair. Without a key pair it
-// has the keys of this machine.
-func kerberosMethod(m *settings.LoginMethod, kept []byte) (cfg kerberos.Config, err error) {
-	file := kerberos.DefaultKeytab()
-	cfg = kerberos.Config{Level: m.AuthenticationLevel, Auto: m.Kerberos != nil && m.Kerberos.AutoLoginEnabled, Mapping: mappingOf(m)}
-	if keytabID(m) != "" {
-		cfg.Keytab = kept
-		return cfg, nil
-	}
-	if cfg.Keytab, err = os.ReadFile(file); err != nil { //nolint:gosec // the operator's own
-		return cfg, fmt.Errorf("the keytab of this machine, %s, cannot be read: make it there, or name another file in KRB5_KTNAME", file)
-	}
-	return cfg, nil
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 )
@@ -177,7 +178,7 @@ func (l *LDAPIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
-	l.remote = l.resolve(r, inDirectory)
+	l.remote = l.resolve(r, attribute.InDirectory)
 	l.cfg = ldap.Config{
 		URLs: r.List("url", l.URLs, nil), StartTLS: l.StartTLS, CA: l.readAuthorities(r, "ca", l.CA), BindDN: r.Plain("bind", l.BindDN, nil),
 		Template: r.Plain("template", l.Template, nil), Base: r.Plain("base", l.Base, nil), Match: r.Plain("match", l.Match, nil),

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -126,7 +127,7 @@ func (p *Manager) certificate(ctx context.Context, name string) (*x509.Certifica
 
 // keytab returns the keytab that a login method names, or nil.
 func (p *Manager) keytab(ctx context.Context, m *settings.LoginMethod) ([]byte, error) {
-	name := keytabID(m)
+	name := loginmethod.KeytabID(m)
 	if name == "" {
 		return nil, nil
 	}
@@ -237,7 +238,7 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 		if !m.Enabled || m.ID == settings.OwnMethod || p.deps.File.kinds[m.ID] != "" {
 			continue
 		}
-		raw, err := methodKey(&m)
+		raw, err := loginmethod.Key(&m)
 		var kept []byte
 		if err == nil {
 			kept, err = p.keytab(ctx, &m)
@@ -256,11 +257,11 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 		}
 		now[m.ID] = have
 		list = append(list, federation.Provider{
-			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Administrators: m.AdministratorsEnabled,
+			ID: m.ID, Name: m.Name, Source: have.Provider, Path: loginmethod.Path(&m), Managed: true, Administrators: m.AdministratorsEnabled,
 			Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m),
-			Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
-			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == settings.TypeLDAP, Moving: movingOf(&m, f),
+			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: loginmethod.Editable(&m),
+			Custom: loginmethod.Custom(&m), Excluded: loginmethod.Excluded(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
+			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == settings.TypeLDAP, Moving: loginmethod.Moving(&m, f),
 		})
 	}
 	for id, old := range p.managed {
@@ -423,22 +424,22 @@ func (p *Manager) make(m *settings.LoginMethod, kept []byte) (idp.Provider, erro
 	case m.Type == settings.TypeQRCode:
 		return federation.Phone{}, nil
 	case m.Type == settings.TypeLDAP && m.LDAP != nil:
-		return ldap.New(ldapMethod(m), p.env(m.ID, false))
+		return ldap.New(loginmethod.LDAP(m), p.env(m.ID, false))
 	case m.Type == settings.TypeKerberos:
-		cfg, err := kerberosMethod(m, kept)
+		cfg, err := loginmethod.Kerberos(m, kept)
 		if err != nil {
 			return nil, err
 		}
 		return kerberos.New(cfg, p.env(m.ID, false))
 	}
-	if cfg, ok := samlMethod(m); ok {
+	if cfg, ok := loginmethod.SAML(m); ok {
 		return saml.New(cfg, p.env(m.ID, false))
 	}
-	if cfg, ok := openID(m); ok {
+	if cfg, ok := loginmethod.OpenID(m); ok {
 		return oidc.New(cfg, p.env(m.ID, false))
 	}
-	if social(m) != nil {
-		return oauth2.New(socialMethod(m), p.env(m.ID, false))
+	if cfg, ok := loginmethod.OAuth2(m); ok {
+		return oauth2.New(cfg, p.env(m.ID, false))
 	}
 	return nil, errors.New("no provider of this type")
 }

@@ -1,4 +1,4 @@
-package provider
+package provider_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -55,7 +56,9 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	core, logs := observer.New(zap.WarnLevel)
-	m := NewManager(Deps{Issuer: "https://auth.example.com", File: NewSet(caddy.ModuleMap{}), Store: store, Config: units, Log: zap.New(core)})
+	m := provider.NewManager(provider.Deps{
+		Issuer: "https://auth.example.com", File: provider.NewSet(caddy.ModuleMap{}), Store: store, Config: units, Log: zap.New(core),
+	})
 	t.Cleanup(m.Close)
 	if _, err := m.Open(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -97,11 +100,11 @@ func TestTryWhatIsNotAdded(t *testing.T) {
 	})
 	t.Run("attack 601: metadata of an internal address", func(t *testing.T) {
 		for _, allowed := range []bool{false, true} {
-			d := Deps{Issuer: "https://auth.example.com", File: NewSet(caddy.ModuleMap{}), Log: zap.NewNop()}
+			d := provider.Deps{Issuer: "https://auth.example.com", File: provider.NewSet(caddy.ModuleMap{}), Log: zap.NewNop()}
 			if allowed {
 				d.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			}
-			steps, err := NewManager(d).Try(t.Context(),
+			steps, err := provider.NewManager(d).Try(t.Context(),
 				settings.LoginMethod{ID: "new", Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{Issuer: server.URL}})
 			if err != nil {
 				t.Fatal(err)

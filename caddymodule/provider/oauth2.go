@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 )
@@ -172,7 +173,7 @@ func (o *OAuth2IDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (o *OAuth2IDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
-	o.remote = o.resolve(r, inOpenID)
+	o.remote = o.resolve(r, attribute.InOpenID)
 	o.cfg = oauth2.Config{
 		Preset: o.preset, ClientID: r.Plain("client_id", o.ClientID, nil), Scopes: r.List("scopes", o.Scopes, nil),
 		AuthMethod:       providerAuth[r.Plain("auth_method", o.AuthMethod, checkCodeAuth)],

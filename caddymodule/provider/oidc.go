@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 )
@@ -179,7 +180,7 @@ func (o *OIDCIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
-	o.remote = o.resolve(r, inOpenID)
+	o.remote = o.resolve(r, attribute.InOpenID)
 	r.Plain("migrate", o.Migrate, checkMigrate)
 	o.cfg = oidc.Config{
 		Issuer: r.Plain("issuer", o.Issuer, nil), ClientID: r.Plain("client_id", o.ClientID, nil),

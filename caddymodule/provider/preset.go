@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 )
@@ -114,7 +115,7 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 
 // resolvePreset resolves the shared options.
 func (o *OIDCPreset) resolvePreset(r *caddyfileutil.Resolver, kind string) oidc.Config {
-	o.remote = o.resolve(r, inOpenID)
+	o.remote = o.resolve(r, attribute.InOpenID)
 	return oidc.Config{
 		Preset: kind, ClientID: r.Plain("client_id", o.ClientID, nil), ClientSecret: secretOf(r, "client_secret", o.ClientSecret),
 		Scopes: r.List("scopes", o.Scopes, nil), SelectAccount: o.SelectAccount, Issuer: r.Plain("issuer", o.Issuer, nil),

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -164,7 +165,7 @@ func readLevels(to *map[string]caddyfileutil.Count) caddyfileutil.Subdirective {
 // resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted
 // on another machine.
 // foreign reports whether a detail is the name of an attribute at providers of this kind.
-func (o *RemoteOptions) resolve(r *caddyfileutil.Resolver, foreign func(detail string) bool) remote {
+func (o *RemoteOptions) resolve(r *caddyfileutil.Resolver, foreign attribute.Foreign) remote {
 	o.doubtDetails(r, foreign)
 	o.Name = r.Plain("name", o.Name, nil)
 	o.assures(r)

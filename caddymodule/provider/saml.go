@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
@@ -170,7 +171,7 @@ func (s *SAMLIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (s *SAMLIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
-	s.remote = s.resolve(r, nowhere)
+	s.remote = s.resolve(r, attribute.Nowhere)
 	s.cfg = saml.Config{
 		Metadata: r.Plain("metadata", s.Metadata, nil), MetadataCertificate: r.Plain("metadata_certificate", s.MetadataCertificate, nil),
 		Entity:        r.Plain("entity", s.Entity, nil),

@@ -1,4 +1,4 @@
-package provider
+package provider_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 )
 
 func TestProviderKeys(t *testing.T) {
@@ -16,16 +18,16 @@ func TestProviderKeys(t *testing.T) {
 		"edge":    json.RawMessage(`{"module":"header","sign":7}`),
 		"broken":  json.RawMessage(`[]`),
 	}
-	got := providerKeys(modules, keyMembers)
+	set := provider.NewSet(modules)
 	for name, want := range map[string][]string{
 		"a": {"idp partner"}, "b": {"idp corp", "idp partner"}, "from-env": {"idp partner"},
 		"tls": {"idp partner"}, "c": nil,
 	} {
-		if !slices.Equal(got[name], want) {
-			t.Errorf("providerKeys[%s] = %q, want %q", name, got[name], want)
+		if got := set.KeyUsers(name); !slices.Equal(got, want) {
+			t.Errorf("KeyUsers(%q) = %q, want %q", name, got, want)
 		}
 	}
-	if got := providerKeys(modules, signers); got["tls"] != nil || got["a"] == nil {
-		t.Errorf("private keys are needed of %q", got)
+	if of, tls := set.Signers("a"), set.Signers("tls"); of == nil || tls != nil {
+		t.Errorf("the private key of a is needed by %q, and that of tls by %q", of, tls)
 	}
 }

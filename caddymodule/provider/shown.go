@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -122,9 +123,9 @@ func eidasShown(c *saml.Config) *settings.EIDASAttributes {
 	a := &settings.EIDASAttributes{IDPMetadata: metadataOf(c), RequiredLevelOfAssurance: strings.ToUpper(c.Assurance), EntityID: c.EntityID}
 	switch c.Via {
 	case "":
-	case eidasAcceptance:
+	case loginmethod.EIDASAcceptance:
 		a.AuthenticationService = "ACCEPTANCE"
-	case eidasProduction:
+	case loginmethod.EIDASProduction:
 		a.AuthenticationService = "PRODUCTION"
 	default:
 		a.AuthenticationService, a.AuthenticationServiceCustomValue = "CUSTOM", c.Via

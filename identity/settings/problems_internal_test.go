@@ -67,7 +67,7 @@ func TestProblemsAreCoded(t *testing.T) {
 	t.Parallel()
 	for pattern, bare := range map[string]string{
 		"*.go": "jsonapi.Problem{Path", "kind/*.go": "errors.New(", "address/*.go": "errors.New(",
-		"../../caddymodule/provider/method*.go": "jsonapi.Problem{Path", "../../internal/strictjson/*.go": "errors.New(",
+		"../../caddymodule/provider/loginmethod/*.go": "jsonapi.Problem{Path", "../../internal/strictjson/*.go": "errors.New(",
 	} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {

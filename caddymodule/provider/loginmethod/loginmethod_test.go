@@ -1,4 +1,4 @@
-package provider
+package loginmethod_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
@@ -16,7 +17,7 @@ import (
 // it.
 func TestLoginMethodMembers(t *testing.T) {
 	t.Parallel()
-	s, _ := samlMethod(&settings.LoginMethod{
+	s, _ := loginmethod.SAML(&settings.LoginMethod{
 		ID: "partner", Type: settings.TypeSAML, AuthenticationLevel: 2,
 		AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
 		SAML: &settings.SAMLAttributes{
@@ -26,7 +27,7 @@ func TestLoginMethodMembers(t *testing.T) {
 	})
 	if s.Metadata != "https://partner.example.com/metadata" || s.Level != 2 || s.Levels["urn:x:strong"] != 3 || s.AuthnContext == nil ||
 		s.AuthnContext.Comparison != "minimum" || !slices.Equal(s.AuthnContext.Classes, []string{"urn:x:strong"}) {
-		t.Errorf("samlMethod() = %+v", s)
+		t.Errorf("SAML() = %+v", s)
 	}
 	if a := s.Mapping.Attributes; len(a) != 1 || a[0].From != "mail" || a[0].To != "email" {
 		t.Errorf("mapping %+v", a)
@@ -35,7 +36,7 @@ func TestLoginMethodMembers(t *testing.T) {
 		t.Error(err)
 	}
 	for _, comparison := range []string{"EXACT", "MINIMUM", "MAXIMUM", "BETTER", ""} {
-		one, _ := samlMethod(&settings.LoginMethod{Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{
+		one, _ := loginmethod.SAML(&settings.LoginMethod{Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{
 			Comparison: comparison, AuthenticationLevelMappings: []settings.AuthenticationLevelMapping{{
 				AuthnContextClassRefName: "urn:x",
 				AuthenticationLevel:      1,
@@ -52,13 +53,13 @@ func TestLoginMethodMembers(t *testing.T) {
 		Issuer:       "https://corp.example.com", Scopes: []string{"email"}, Claims: []string{"department"}, IDTokenEncryptionRequired: true,
 		UserInfoEncryptionRequired: true, FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600,
 	}
-	got := oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
+	got, _ := loginmethod.OpenID(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
 	if got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.AuthMethod != oidc.AuthBasic ||
 		got.DiscoveryURL != o.DiscoveryURL || got.Issuer != o.Issuer ||
 		!slices.Equal(got.Scopes, o.Scopes) || got.Level != 3 || !got.IDTokenEncryptionRequired || !got.UserInfoEncryptionRequired ||
 		!got.FrontChannelLogout ||
 		got.MetadataExpiration != 10*time.Minute {
-		t.Errorf("oidcMethod() = %+v", got)
+		t.Errorf("OpenID() = %+v", got)
 	}
 	var claims map[string]map[string]any
 	if err := json.Unmarshal(got.Claims, &claims); err != nil {
@@ -71,14 +72,14 @@ func TestLoginMethodMembers(t *testing.T) {
 	o.ClientAuthenticationMethod, o.SigningKeyID, o.ManualMetadataSetup = "PRIVATE_KEY_JWT", "corp-key", true
 	o.AuthorizationURL, o.IDTokenURL, o.UserInfoURL = "https://corp.example.com/a", "https://corp.example.com/t", "https://corp.example.com/u"
 	o.JWKSURL, o.EndSessionURL = "https://corp.example.com/k", "https://corp.example.com/e"
-	got = oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, OIDC: &o})
+	got, _ = loginmethod.OpenID(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, OIDC: &o})
 	want := oidc.Metadata{
 		AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL,
 		EndSessionURL: o.EndSessionURL,
 	}
 	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() ||
 		got.DiscoveryURL != "" || got.Metadata != want {
-		t.Errorf("oidcMethod() = %+v", got)
+		t.Errorf("OpenID() = %+v", got)
 	}
 }
 
@@ -92,12 +93,12 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 			ID: "d", Type: settings.TypeDigiD, SAMLMutualTLS: mtls,
 			DigiD: &settings.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level},
 		}
-		got, ok := samlMethod(&m)
+		got, ok := loginmethod.SAML(&m)
 		if !ok || got.Metadata != at || got.Scheme != saml.DigiD || got.Assurance != strings.ToLower(level) || got.ClientKey != "client" ||
-			got.ServerCertificate != "server" || !got.NoFiles || Verify(m) != nil || methodPath(&m) != "saml" {
-			t.Errorf("samlMethod() = %+v, %v", got, Verify(m))
+			got.ServerCertificate != "server" || !got.NoFiles || loginmethod.Verify(m) != nil || loginmethod.Path(&m) != "saml" {
+			t.Errorf("SAML() = %+v, %v", got, loginmethod.Verify(m))
 		}
-		if m.SAMLMutualTLS.ClientKeyPairID = ""; Verify(m) == nil {
+		if m.SAMLMutualTLS.ClientKeyPairID = ""; loginmethod.Verify(m) == nil {
 			t.Error("DigiD without a certificate is taken")
 		}
 	}
@@ -111,28 +112,28 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 		AttributeMappings: []settings.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}},
 	}
 	for service, via := range map[string]string{
-		"": "", "NONE": "", "ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction,
+		"": "", "NONE": "", "ACCEPTANCE": loginmethod.EIDASAcceptance, "PRODUCTION": loginmethod.EIDASProduction,
 		"CUSTOM": a.AuthenticationServiceCustomValue,
 	} {
 		a.AuthenticationService = service
-		got, ok := samlMethod(&m)
+		got, ok := loginmethod.SAML(&m)
 		if !ok || got.Via != via || got.Scheme != saml.EToegang || got.EntityID != a.EntityID || !slices.Equal(got.Sign, []string{"sign"}) ||
 			!slices.Equal(got.Decrypt, []string{"seal"}) ||
-			got.ClientKey != "client" || got.Metadata != at || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
-			t.Errorf("samlMethod() with %q = %+v, %v", service, got, Verify(m))
+			got.ClientKey != "client" || got.Metadata != at || len(got.Mapping.Attributes) != 1 || loginmethod.Verify(m) != nil {
+			t.Errorf("SAML() with %q = %+v, %v", service, got, loginmethod.Verify(m))
 		}
 	}
 	for _, level := range []string{"NON_EXISTENT", "LOW", "LOW_PLUS", "SUBSTANTIAL", "HIGH"} {
-		if a.RequiredLevelOfAssurance = level; Verify(m) != nil {
-			t.Error(Verify(m))
+		if a.RequiredLevelOfAssurance = level; loginmethod.Verify(m) != nil {
+			t.Error(loginmethod.Verify(m))
 		}
 	}
-	if a.RequiredLevelOfAssurance = ""; Verify(m) == nil {
+	if a.RequiredLevelOfAssurance = ""; loginmethod.Verify(m) == nil {
 		t.Error("eIDAS without a level is taken")
 	}
 	plain := settings.LoginMethod{ID: "p", Type: settings.TypeSAML, SAMLMutualTLS: mtls, SAML: &settings.SAMLAttributes{IDPMetadata: at}}
-	if got, _ := samlMethod(&plain); got.ClientKey != "client" || got.ServerCertificate != "server" || Verify(plain) != nil {
-		t.Errorf("samlMethod() = %+v, %v", got, Verify(plain))
+	if got, _ := loginmethod.SAML(&plain); got.ClientKey != "client" || got.ServerCertificate != "server" || loginmethod.Verify(plain) != nil {
+		t.Errorf("SAML() = %+v, %v", got, loginmethod.Verify(plain))
 	}
 }
 
@@ -145,10 +146,10 @@ func TestLoginMethodMembersOfPresets(t *testing.T) {
 		oidc.Microsoft: {Type: settings.TypeMicrosoft, Microsoft: of},
 	} {
 		m.ID, m.AuthenticationLevel, m.AttributeMappings = "x", 2, []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}
-		got, ok := openID(&m)
+		got, ok := loginmethod.OpenID(&m)
 		if !ok || got.Preset != preset || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.Level != 2 ||
-			len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
-			t.Errorf("openID() of %s = %+v, %v", preset, got, Verify(m))
+			len(got.Mapping.Attributes) != 1 || loginmethod.Verify(m) != nil {
+			t.Errorf("OpenID() of %s = %+v, %v", preset, got, loginmethod.Verify(m))
 		}
 	}
 }
@@ -159,16 +160,16 @@ func TestLoginMethodMembersOfPolicies(t *testing.T) {
 	m := settings.LoginMethod{ID: "x", Type: settings.TypeAzureADB2C, AuthenticationLevel: 2, AzureADB2C: &settings.AzureADB2CAttributes{
 		TenantID: "contoso", ApplicationID: "gatehouse", ClientSecret: "secret", Policy: "B2C_1_sign_in", FrontChannelLogoutEnabled: true,
 	}}
-	got, ok := openID(&m)
+	got, ok := loginmethod.OpenID(&m)
 	if !ok || got.Preset != oidc.AzureADB2C || got.Tenant != "contoso" || got.Policy != "B2C_1_sign_in" || got.ClientID != "gatehouse" ||
 		got.ClientSecret.Reveal() != "secret" || !got.FrontChannelLogout ||
-		got.Level != 2 || Verify(m) != nil {
-		t.Errorf("openID() = %+v, %v", got, Verify(m))
+		got.Level != 2 || loginmethod.Verify(m) != nil {
+		t.Errorf("OpenID() = %+v, %v", got, loginmethod.Verify(m))
 	}
-	if m.AzureADB2C.ClientSecret = ""; Verify(m) != nil { // a public client
-		t.Error(Verify(m))
+	if m.AzureADB2C.ClientSecret = ""; loginmethod.Verify(m) != nil { // a public client
+		t.Error(loginmethod.Verify(m))
 	}
-	if m.AzureADB2C.TenantID = "../x"; Verify(m) == nil {
+	if m.AzureADB2C.TenantID = "../x"; loginmethod.Verify(m) == nil {
 		t.Error("a directory that is a path is taken")
 	}
 }
@@ -184,19 +185,19 @@ func TestLoginMethodMembersOfApple(t *testing.T) {
 		ID: "x", Type: settings.TypeApple, AuthenticationLevel: 2,
 		AttributeMappings: []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a,
 	}
-	got, ok := openID(&m)
+	got, ok := loginmethod.OpenID(&m)
 	if !ok || got.Preset != oidc.Apple || got.ClientID != a.ClientID || got.TeamID != a.TeamID || got.KeyID != a.KeyID ||
 		got.Key != a.SigningKeyID || got.JWKSURL != a.JWKSURI ||
-		!slices.Equal(got.Scopes, a.Scopes) || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
-		t.Errorf("openID() = %+v, %v", got, Verify(m))
+		!slices.Equal(got.Scopes, a.Scopes) || got.Level != 2 || len(got.Mapping.Attributes) != 1 || loginmethod.Verify(m) != nil {
+		t.Errorf("OpenID() = %+v, %v", got, loginmethod.Verify(m))
 	}
-	if a.Scopes = []string{}; Verify(m) != nil {
-		t.Error(Verify(m))
+	if a.Scopes = []string{}; loginmethod.Verify(m) != nil {
+		t.Error(loginmethod.Verify(m))
 	}
-	if got, _ := openID(&m); got.Scopes != nil {
+	if got, _ := loginmethod.OpenID(&m); got.Scopes != nil {
 		t.Errorf("scopes %q, want the default", got.Scopes)
 	}
-	if a.TeamID = "the team"; Verify(m) == nil {
+	if a.TeamID = "the team"; loginmethod.Verify(m) == nil {
 		t.Error("a team that Apple cannot have is taken")
 	}
 }
@@ -211,12 +212,12 @@ func TestLoginMethodMembersOfItsme(t *testing.T) {
 		Claims: []string{"http://itsme.services/v2/claim/BEeidSn"},
 	}
 	m := settings.LoginMethod{ID: "x", Type: settings.TypeItsme, AuthenticationLevel: 3, Itsme: &a}
-	got, ok := openID(&m)
+	got, ok := loginmethod.OpenID(&m)
 	if !ok || got.Preset != oidc.Itsme || got.ClientID != a.ClientID || got.ServiceCode != a.LoginServiceCode ||
 		got.DiscoveryURL != a.DiscoveryURL || got.SecurityLevel != oidc.ItsmeAdvanced ||
 		!got.FrontChannelLogout || got.MetadataExpiration != 10*time.Minute || !slices.Equal(got.Scopes, a.Scopes) ||
-		got.Level != 3 || Verify(m) != nil {
-		t.Errorf("openID() = %+v, %v", got, Verify(m))
+		got.Level != 3 || loginmethod.Verify(m) != nil {
+		t.Errorf("OpenID() = %+v, %v", got, loginmethod.Verify(m))
 	}
 	var claims map[string]map[string]any
 	if err := json.Unmarshal(got.Claims, &claims); err != nil {
@@ -226,10 +227,10 @@ func TestLoginMethodMembersOfItsme(t *testing.T) {
 		t.Errorf("claims %s", got.Claims)
 	}
 	a.DiscoveryURL, a.SecurityLevel, a.Scopes, m.AuthenticationLevel = "", "", nil, 0
-	if err := Verify(m); err != nil {
+	if err := loginmethod.Verify(m); err != nil {
 		t.Error(err)
 	}
-	if a.LoginServiceCode = "MY LOGIN"; Verify(m) == nil {
+	if a.LoginServiceCode = "MY LOGIN"; loginmethod.Verify(m) == nil {
 		t.Error("a service that is two scopes is taken")
 	}
 }
@@ -247,22 +248,22 @@ func TestLoginMethodMembersOfDirectories(t *testing.T) {
 		ID: "staff", Type: settings.TypeLDAP, AuthenticationLevel: 2, LDAP: &l,
 		AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
 	}
-	got := ldapMethod(m)
+	got := loginmethod.LDAP(m)
 	if !slices.Equal(got.URLs, []string{"ldaps://a.example.com", "ldaps://b.example.com", "ldap://c.example.com"}) ||
 		got.Base != l.BaseSuffix || got.BindDN != l.UserDistinguishedName ||
 		got.BindPassword.Reveal() != "secret" || got.Match != l.MatchPattern || !slices.Equal(got.Attributes, l.AttributesToBeFetched) ||
 		got.Level != 2 || len(got.Mapping.Attributes) != 1 {
-		t.Errorf("ldapMethod() = %+v", got)
+		t.Errorf("LDAP() = %+v", got)
 	}
-	if err := Verify(*m); err != nil || len(got.Networks) != 0 {
+	if err := loginmethod.Verify(*m); err != nil || len(got.Networks) != 0 {
 		t.Errorf("%v, networks %v, want none while they are off", err, got.Networks)
 	}
 	l.IPRangeEnabled, l.UserDistinguishedName, l.AuthenticationDNTemplate = true, "", "uid=%s,dc=example,dc=com"
-	if got := ldapMethod(m); len(got.Networks) != 2 || got.Template != l.AuthenticationDNTemplate || Verify(*m) != nil {
-		t.Errorf("ldapMethod() = %+v", got)
+	if got := loginmethod.LDAP(m); len(got.Networks) != 2 || got.Template != l.AuthenticationDNTemplate || loginmethod.Verify(*m) != nil {
+		t.Errorf("LDAP() = %+v", got)
 	}
 	l.MatchPattern = "(mail=*)"
-	if err := Verify(*m); err == nil {
+	if err := loginmethod.Verify(*m); err == nil {
 		t.Error("a filter that everybody matches is taken")
 	}
 }

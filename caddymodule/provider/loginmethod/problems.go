@@ -1,4 +1,4 @@
-package provider
+package loginmethod
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/attribute"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/coded"
@@ -218,10 +219,21 @@ func attributeMember(m *settings.LoginMethod, text string) string {
 	return ""
 }
 
+// foreignTo returns what tells the names of attributes of providers of a method's type from details.
+func foreignTo(m *settings.LoginMethod) attribute.Foreign {
+	switch m.Type {
+	case settings.TypeLDAP:
+		return attribute.InDirectory
+	case settings.TypeSAML, settings.TypeDigiD, settings.TypeEIDAS, settings.TypeKerberos:
+		return attribute.Nowhere
+	}
+	return attribute.InOpenID
+}
+
 // mappingProblems returns the problems of the mappings.
 func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 	names := coded.New("attribute_name", "must be a name of 1 to 256 printable characters")
-	foreign := foreignOf(m)
+	foreign := foreignTo(m)
 	var seen []idp.Attribute
 	add := func(at, from, to string, a idp.Attribute) {
 		const valid = "x"
@@ -232,7 +244,7 @@ func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 			out = append(out, jsonapi.ProblemAt(at+"."+to, names))
 		case slices.Contains(seen, a):
 			out = append(out, jsonapi.ProblemAt(at, coded.New("twice", "is there twice")))
-		case swapped(a.From, a.To, foreign):
+		case attribute.Swapped(a.From, a.To, foreign):
 			out = append(out, jsonapi.ProblemAt(at, coded.Errorf("mapping_swapped", "",
 				"is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to)))
 		}

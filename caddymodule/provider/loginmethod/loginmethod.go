@@ -1,7 +1,11 @@
-package provider
+// Package loginmethod reads the login methods of the configuration API. It returns the configuration of the provider
+// that a method describes, and the problems of a method by its members.
+package loginmethod
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -18,8 +23,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// methodKey returns everything that a provider is built from, secrets included. It is only kept in memory.
-func methodKey(m *settings.LoginMethod) ([]byte, error) {
+// Key returns everything that a provider is built from, secrets included. It is only kept in memory.
+func Key(m *settings.LoginMethod) ([]byte, error) {
 	plain, err := json.Marshal(m)
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
@@ -36,8 +41,8 @@ func methodKey(m *settings.LoginMethod) ([]byte, error) {
 	return plain, err
 }
 
-// methodPath is the first part of the addresses of a login method. Empty: it has none.
-func methodPath(m *settings.LoginMethod) string {
+// Path returns the first part of the addresses of a login method. Empty: it has none.
+func Path(m *settings.LoginMethod) string {
 	switch m.Type {
 	case settings.TypeSAML, settings.TypeDigiD, settings.TypeEIDAS:
 		return "saml"
@@ -61,8 +66,8 @@ func mappingOf(m *settings.LoginMethod) (out idp.Mapping) {
 	return out
 }
 
-// customOf are the details that become custom attributes of the person.
-func customOf(m *settings.LoginMethod) (out []string) {
+// Custom returns the details that become custom attributes of the person.
+func Custom(m *settings.LoginMethod) (out []string) {
 	for _, a := range m.CustomAttributeMappings {
 		if !slices.Contains(out, a.AttributeToMapTo) {
 			out = append(out, a.AttributeToMapTo)
@@ -71,17 +76,17 @@ func customOf(m *settings.LoginMethod) (out []string) {
 	return out
 }
 
-// excludedOf returns the details that a login method drops, except those that a mapping sets.
-func excludedOf(m *settings.LoginMethod) []string {
+// Excluded returns the details that a login method drops, except those that a mapping sets.
+func Excluded(m *settings.LoginMethod) []string {
 	mapped := mappingOf(m).Attributes
 	return slices.DeleteFunc(slices.Clone(m.ExcludedUnmappedAttributes), func(name string) bool {
 		return slices.ContainsFunc(mapped, func(a idp.Attribute) bool { return a.To == name })
 	})
 }
 
-// movingOf returns how newcomers by a login method connect accounts that they already have. People of a directory type
+// Moving returns how newcomers by a login method connect accounts that they already have. People of a directory type
 // their password on our page, so they are never asked.
-func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
+func Moving(m *settings.LoginMethod, f *settings.Features) federation.Moving {
 	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == settings.TypeLDAP {
 		return federation.Moving{}
 	}
@@ -91,8 +96,8 @@ func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
 	}
 }
 
-// editableOf returns the details that persons may change although the provider sends them.
-func editableOf(m *settings.LoginMethod) (out []string) {
+// Editable returns the details that persons may change although the provider sends them.
+func Editable(m *settings.LoginMethod) (out []string) {
 	for _, a := range m.AttributeMappings {
 		if a.Editable {
 			out = append(out, a.MapTo)
@@ -101,8 +106,8 @@ func editableOf(m *settings.LoginMethod) (out []string) {
 	return out
 }
 
-// samlMethod returns the configuration of a method that speaks SAML.
-func samlMethod(m *settings.LoginMethod) (cfg saml.Config, ok bool) {
+// SAML returns the configuration of a method that speaks SAML.
+func SAML(m *settings.LoginMethod) (cfg saml.Config, ok bool) {
 	switch {
 	case m.Type == settings.TypeSAML && m.SAML != nil:
 		cfg = plainSAML(m)
@@ -118,17 +123,17 @@ func samlMethod(m *settings.LoginMethod) (cfg saml.Config, ok bool) {
 	return cfg, true
 }
 
-// The eIDAS message service of the scheme eToegang, to which brokers send people of other countries.
+// The eIDAS message services of the scheme eToegang, to which brokers send people of other countries.
 const (
-	eidasAcceptance = "urn:etoegang:EB:00000004000000149000:entities:9009"
-	eidasProduction = "urn:etoegang:EB:00000004000000149000:entities:0001"
+	EIDASAcceptance = "urn:etoegang:EB:00000004000000149000:entities:9009"
+	EIDASProduction = "urn:etoegang:EB:00000004000000149000:entities:0001"
 )
 
 func eidasMethod(a *settings.EIDASAttributes) saml.Config {
 	cfg := saml.Config{
 		Metadata: a.IDPMetadata, Scheme: saml.EToegang, Assurance: strings.ToLower(a.RequiredLevelOfAssurance), EntityID: a.EntityID,
 		Via: map[string]string{
-			"ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction,
+			"ACCEPTANCE": EIDASAcceptance, "PRODUCTION": EIDASProduction,
 			"CUSTOM": a.AuthenticationServiceCustomValue,
 		}[a.AuthenticationService],
 	}
@@ -183,15 +188,16 @@ func oidcMethod(m *settings.LoginMethod) oidc.Config {
 	return cfg
 }
 
-// serverURLs returns the servers of a stored directory, which are separated by spaces or commas.
-func serverURLs(l *settings.LDAPAttributes) []string {
+// ServerURLs returns the servers of a stored directory, which are separated by spaces or commas.
+func ServerURLs(l *settings.LDAPAttributes) []string {
 	return strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-func ldapMethod(m *settings.LoginMethod) ldap.Config {
+// LDAP returns the configuration of a method of a directory, which has its attributes.
+func LDAP(m *settings.LoginMethod) ldap.Config {
 	l := m.LDAP
 	cfg := ldap.Config{
-		URLs:   serverURLs(l),
+		URLs:   ServerURLs(l),
 		BindDN: l.UserDistinguishedName, BindPassword: secret.New(l.Password.Reveal()), Template: l.AuthenticationDNTemplate,
 		Base: l.BaseSuffix, Match: l.MatchPattern,
 		Attributes: l.AttributesToBeFetched, Mapping: mappingOf(m), Level: m.AuthenticationLevel,
@@ -221,8 +227,8 @@ func social(m *settings.LoginMethod) *settings.SocialAttributes {
 	}[m.Type]
 }
 
-// openID returns the configuration of a method that speaks OpenID Connect.
-func openID(m *settings.LoginMethod) (cfg oidc.Config, ok bool) {
+// OpenID returns the configuration of a method that speaks OpenID Connect.
+func OpenID(m *settings.LoginMethod) (cfg oidc.Config, ok bool) {
 	switch {
 	case m.Type == settings.TypeOIDC && m.OIDC != nil:
 		return oidcMethod(m), true
@@ -267,12 +273,39 @@ func someOf(list []string) []string {
 	return list
 }
 
-func socialMethod(m *settings.LoginMethod) oauth2.Config {
+// OAuth2 returns the configuration of a method at a social network.
+func OAuth2(m *settings.LoginMethod) (cfg oauth2.Config, ok bool) {
 	of := social(m)
+	if of == nil {
+		return cfg, false
+	}
 	return oauth2.Config{
 		Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()),
 		Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+	}, true
+}
+
+// KeytabID names the key pair with the keytab of a login method. Empty: it has the keytab of the machine, or none.
+func KeytabID(m *settings.LoginMethod) string {
+	if m.Type != settings.TypeKerberos || m.Kerberos == nil {
+		return ""
 	}
+	return m.Kerberos.KeytabID
+}
+
+// Kerberos returns the configuration of a method of type KERBEROS. kept is the keytab of its key pair. Without a key
+// pair it has the keys of this machine.
+func Kerberos(m *settings.LoginMethod, kept []byte) (cfg kerberos.Config, err error) {
+	file := kerberos.DefaultKeytab()
+	cfg = kerberos.Config{Level: m.AuthenticationLevel, Auto: m.Kerberos != nil && m.Kerberos.AutoLoginEnabled, Mapping: mappingOf(m)}
+	if KeytabID(m) != "" {
+		cfg.Keytab = kept
+		return cfg, nil
+	}
+	if cfg.Keytab, err = os.ReadFile(file); err != nil { //nolint:gosec // the operator's own
+		return cfg, fmt.Errorf("the keytab of this machine, %s, cannot be read: make it there, or name another file in KRB5_KTNAME", file)
+	}
+	return cfg, nil
 }
 
 // Verify returns nil if a provider can be made from a login method, otherwise a settings.MethodError or
@@ -282,29 +315,29 @@ func Verify(m settings.LoginMethod) error {
 	case m.Type == settings.TypeQRCode:
 		return nil
 	case m.Type == settings.TypeLDAP && m.LDAP != nil:
-		return problemsOf(&m, ldapMethod(&m).Validate())
+		return problemsOf(&m, LDAP(&m).Validate())
 	case m.Type == settings.TypeKerberos:
-		cfg, err := kerberosMethod(&m, nil)
+		cfg, err := Kerberos(&m, nil)
 		switch {
 		case err != nil:
-		case keytabID(&m) != "": // its keytab has been checked
+		case KeytabID(&m) != "": // its keytab has been checked
 			err = cfg.Mapping.Validate()
 		default:
 			err = cfg.Validate()
 		}
 		return problemsOf(&m, err)
 	}
-	if cfg, ok := samlMethod(&m); ok {
+	if cfg, ok := SAML(&m); ok {
 		if err := problemsOf(&m, cfg.Validate()); err != nil {
 			return err
 		}
 		return metadataProblem(&m, cfg.CheckMetadata(time.Now()))
 	}
-	if cfg, ok := openID(&m); ok {
+	if cfg, ok := OpenID(&m); ok {
 		return problemsOf(&m, cfg.Validate())
 	}
-	if social(&m) != nil {
-		return problemsOf(&m, socialMethod(&m).Validate())
+	if cfg, ok := OAuth2(&m); ok {
+		return problemsOf(&m, cfg.Validate())
 	}
 	return settings.ErrTypeNotSupported
 }

@@ -1,4 +1,4 @@
-package provider
+package loginmethod_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider/loginmethod"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
@@ -281,7 +282,7 @@ func TestProblemsOfLoginMethods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wrong := settings.MethodError(nil)
-			if err := Verify(*tt.method); !errors.As(err, &wrong) {
+			if err := loginmethod.Verify(*tt.method); !errors.As(err, &wrong) {
 				t.Fatalf("Verify = %v, want a problem at %s", err, tt.path)
 			}
 			for _, p := range wrong {
@@ -306,7 +307,7 @@ var foreignWord = regexp.MustCompile(`\b(auth_method|bind|base:|template:|match:
 func TestKeytabOfThisMachine(t *testing.T) {
 	t.Setenv("KRB5_KTNAME", "FILE:"+t.TempDir()+"/none")
 	wrong := settings.MethodError(nil)
-	if err := Verify(settings.LoginMethod{Type: settings.TypeKerberos}); !errors.As(err, &wrong) ||
+	if err := loginmethod.Verify(settings.LoginMethod{Type: settings.TypeKerberos}); !errors.As(err, &wrong) ||
 		wrong[0].Path != "kerberos_attributes.keytab_id" {
 		t.Errorf("Verify = %v, want a problem at kerberos_attributes.keytab_id", err)
 	}
