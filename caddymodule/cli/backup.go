@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/caddymodule/cli/progress"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -105,13 +106,10 @@ directory is not used before the restore has finished; if it is interrupted, run
 				}
 				return end(tx)
 			}
-			in := &progressReader{countingReader: countingReader{from: f}, progress: newProgress(cmd.ErrOrStderr())}
-			defer in.progress.end()
-			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-				in.size = info.Size()
-			}
+			told := newProgress(cmd.ErrOrStderr())
+			defer told.End()
 			if restorer, ok := s.(Restorer); ok {
-				err = restorer.Restore(ctx, in, func(tx storage.Tx) error {
+				err = restorer.Restore(ctx, progress.NewReader(f, sizeOf(f), told), func(tx storage.Tx) error {
 					if err := cluster.Readable(tx); err != nil {
 						return err
 					}
@@ -123,7 +121,7 @@ directory is not used before the restore has finished; if it is interrupted, run
 			if err != nil {
 				return err
 			}
-			in.progress.end()
+			told.End()
 			what := s.Place()
 			if records > 0 {
 				what += ": " + count(int(records), "record")
@@ -157,21 +155,15 @@ func restoreRecords(ctx context.Context, cmd *cobra.Command, s storageModule, fi
 	return errors.Join(err, to.Close())
 }
 
-// progressReader tells from time to time how much of a file was read.
-type progressReader struct {
-	countingReader
-
-	size     int64 // bytes. 0: unknown
-	progress *progress
-}
-
-func (p *progressReader) Read(b []byte) (int, error) {
-	n, err := p.countingReader.Read(b)
-	if p.size > 0 {
-		p.progress.tell(float64(p.read)/float64(p.size), func() string { return "" })
+// sizeOf returns the size of a file. 0: unknown
+func sizeOf(f *os.File) int64 {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return info.Size()
 	}
-	return n, err
+	return 0
 }
+
+func newProgress(out io.Writer) *progress.Teller { return progress.New(out, isTerminal(out), time.Now) }
 
 // Restorer is a storage module that can be filled from a backup while no server uses it.
 type Restorer interface {

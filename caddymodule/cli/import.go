@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/caddymodule/cli/progress"
 	"github.com/gatehouse-id/gatehouse/identity/importer"
 	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 )
@@ -56,8 +57,8 @@ type upload struct {
 	in        importer.Reader
 	partition string
 	from      int
-	place     func() float64 // the part of the file that was read, 0 to 1. nil: its size is unknown
-	progress  *progress
+	file      *progress.Reader // nil: how much of it was read is unknown
+	progress  *progress.Teller
 
 	request struct {
 		Persons []json.RawMessage `json:"persons"`
@@ -77,7 +78,7 @@ type upload struct {
 
 func (im *upload) run() error {
 	im.progress = newProgress(im.cmd.ErrOrStderr())
-	defer im.progress.end()
+	defer im.progress.End()
 	for {
 		p, line, err := im.in.Next()
 		wrong := new(importer.LineError)
@@ -156,10 +157,10 @@ func (im *upload) send() error {
 	}
 	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
 	part := -1.0
-	if im.place != nil {
-		part = im.place()
+	if im.file != nil {
+		part = im.file.Part()
 	}
-	im.progress.tell(part, func() string {
+	im.progress.Tell(part, func() string {
 		return fmt.Sprintf("%s, %.0f a second", im.summary(), float64(im.total())/time.Since(im.began).Seconds())
 	})
 	return nil
@@ -172,7 +173,7 @@ func (im *upload) note(line int, username, text string) {
 		if username != "" {
 			who = strconv.Quote(username) + ": "
 		}
-		im.progress.line(fmt.Sprintf("line %d: %s%s", line, who, text))
+		im.progress.Line(fmt.Sprintf("line %d: %s%s", line, who, text))
 	}
 	i, known := im.notes[text]
 	if !known {
@@ -192,7 +193,7 @@ func (im *upload) note(line int, username, text string) {
 // fails reports a person who was not imported.
 func (im *upload) fails(line int, problem string) {
 	im.result.Failed++
-	im.progress.line(fmt.Sprintf("line %d: %s", line, problem))
+	im.progress.Line(fmt.Sprintf("line %d: %s", line, problem))
 	if len(im.result.Errors) < maxErrors {
 		im.result.Errors = append(im.result.Errors, importError{line, problem})
 	}
@@ -222,27 +223,12 @@ func (im *upload) finish() error {
 	if s, ok := im.in.(importer.Skipper); ok {
 		im.result.Skipped = s.Skipped()
 	}
-	im.progress.end()
+	im.progress.End()
 	return nil
 }
 
-// counting returns a reader of the file, and makes progress known where the file has a size.
+// counting returns a reader of the file, which knows how much of it was read.
 func (im *upload) counting(f *os.File) io.Reader {
-	counted := &countingReader{from: f}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		im.place = func() float64 { return float64(counted.read) / float64(info.Size()) }
-	}
-	return counted
-}
-
-// countingReader counts the bytes that were read.
-type countingReader struct {
-	from io.Reader
-	read int64
-}
-
-func (c *countingReader) Read(b []byte) (int, error) {
-	n, err := c.from.Read(b)
-	c.read += int64(n)
-	return n, err
+	im.file = progress.NewReader(f, sizeOf(f), nil)
+	return im.file
 }

@@ -118,13 +118,13 @@ func copyStorage(ctx caddy.Context, cmd *cobra.Command, fromText, toText string)
 // target can be used.
 func copyRecords(ctx context.Context, cmd *cobra.Command, c *transfer.Copy) (*transfer.Report, error) {
 	p := newProgress(cmd.ErrOrStderr())
-	defer p.end()
+	defer p.End()
 	c.Tell = func(step string, done, of int) {
 		part := -1.0
 		if of > 0 {
 			part = float64(done) / float64(of)
 		}
-		p.tell(part, func() string { return fmt.Sprintf("%s: %s", step, count(done, "record")) })
+		p.Tell(part, func() string { return fmt.Sprintf("%s: %s", step, count(done, "record")) })
 	}
 	also := c.After
 	c.After = func(tx storage.Tx) error {

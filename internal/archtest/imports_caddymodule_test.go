@@ -5,6 +5,7 @@ func init() {
 caddymodule/adminapi: admin admin/backup authz caddymodule/client caddymodule/explain caddymodule/internal caddymodule/protect identity idp internal storage
 caddymodule/cli/inspect: admin/diagnostic caddymodule/internal/routetree
 caddymodule/cli/movein: caddymodule/client caddymodule/internal internal/strictjson
+caddymodule/cli/progress:
 caddymodule/cli/suggest: internal
 caddymodule/cli: admin admin/backup admin/doctor admin/mcpcheck authz caddymodule/adminapi caddymodule/client caddymodule/explain caddymodule/internal caddymodule/metrics caddymodule/protect identity idp internal storage storage/transfer
 caddymodule/client: authz caddymodule/internal internal
