@@ -1,4 +1,4 @@
-package envoyauthz
+package envoyauthz_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/envoyauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
@@ -56,20 +58,33 @@ func (f *fake) take() []forwardauth.Question {
 	return q
 }
 
-// serve starts a server.
-func serve(t testing.TB, s *Server, gates Asker) {
+// serve starts a server, and returns where it listens.
+func serve(t testing.TB, s *envoyauthz.Server, gates envoyauthz.Asker) string {
 	t.Helper()
 	if err := s.Provision(caddyfileutil.NewVerbatimResolver(), zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Start(gates); err != nil {
+	at, err := s.Start(gates)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
+	return at.String()
+}
+
+// serveHere starts a server at a free port of this machine, and returns a client of it.
+func serveHere(t testing.TB, gates envoyauthz.Asker) authv3.AuthorizationClient {
+	t.Helper()
+	return dial(t, serve(t, &envoyauthz.Server{Address: "127.0.0.1:0"}, gates), nil)
 }
 
 // dial returns a client as Envoy is one.
 func dial(t testing.TB, address string, creds credentials.TransportCredentials) authv3.AuthorizationClient {
+	t.Helper()
+	return authv3.NewAuthorizationClient(connect(t, address, creds))
+}
+
+func connect(t testing.TB, address string, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -79,7 +94,7 @@ func dial(t testing.TB, address string, creds credentials.TransportCredentials) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // of a test
-	return authv3.NewAuthorizationClient(conn)
+	return conn
 }
 
 // request returns Envoy's check of GET https://wiki.test/a?x=1.
@@ -118,9 +133,8 @@ func lets(forwardauth.Question) (forwardauth.Answer, error) {
 // TestCheckTellsEnvoyWhoItIs: what passes goes up with the identity, and without what the client has made up.
 func TestCheckTellsEnvoyWhoItIs(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
+	f := &fake{decide: lets}
+	envoy := serveHere(t, f)
 	res, err := envoy.Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		httpOf(about).Headers["cookie"] = "theirs=1; gh-x-site=secret"
 		about.ContextExtensions = map[string]string{"policy": "wiki", "level": "2"}
@@ -165,9 +179,8 @@ func TestCheckTellsEnvoyWhoItIs(t *testing.T) {
 
 func TestCheckTakesSessionCookiesOut(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
+	f := &fake{}
+	envoy := serveHere(t, f)
 	for _, tt := range []struct {
 		name, sent, kept string
 		set              string
@@ -203,9 +216,8 @@ func TestCheckTakesSessionCookiesOut(t *testing.T) {
 // TestCheckReadsOneSource: whatever the headers say about another path, method, host or address changes nothing.
 func TestCheckReadsOneSource(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
+	f := &fake{decide: lets}
+	envoy := serveHere(t, f)
 	_, err := envoy.Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		h := httpOf(about).Headers
 		for name, value := range map[string]string{
@@ -235,9 +247,8 @@ func TestCheckReadsOneSource(t *testing.T) {
 // TestCheckReadsHeaderMap: with encode_raw_headers the map of texts is not looked at, and repeated headers stay apart.
 func TestCheckReadsHeaderMap(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
+	f := &fake{decide: lets}
+	envoy := serveHere(t, f)
 	_, err := envoy.Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		httpOf(about).HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
 			{Key: ":path", RawValue: []byte("/other")},
@@ -259,9 +270,8 @@ func TestCheckRefusesWhatNoRequestIs(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 371,374: checks that are about no request", func(t *testing.T) {
 		t.Parallel()
-		f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
-		serve(t, s, f)
-		envoy := dial(t, s.at.String(), nil)
+		f := &fake{decide: lets}
+		envoy := serveHere(t, f)
 		header := func(list ...*corev3.HeaderValue) func(*authv3.AttributeContext) {
 			return func(about *authv3.AttributeContext) { httpOf(about).HeaderMap = &corev3.HeaderMap{Headers: list} }
 		}
@@ -298,9 +308,8 @@ func TestCheckRefusesWhatNoRequestIs(t *testing.T) {
 // TestCheckDenies: the client gets the answer of protect, with all of its headers.
 func TestCheckDenies(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
+	f := &fake{}
+	envoy := serveHere(t, f)
 	for _, tt := range []struct {
 		name   string
 		status int
@@ -350,9 +359,8 @@ func TestCheckInDoubtIsUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 378: nothing can be decided", func(t *testing.T) {
 		t.Parallel()
-		f, s := &fake{}, &Server{Address: "127.0.0.1:0"}
-		serve(t, s, f)
-		envoy := dial(t, s.at.String(), nil)
+		f := &fake{}
+		envoy := serveHere(t, f)
 		for name, tt := range map[string]struct {
 			decide func(forwardauth.Question) (forwardauth.Answer, error)
 			want   codes.Code
@@ -386,8 +394,7 @@ func TestCheckInDoubtIsUnavailable(t *testing.T) {
 func TestCheckBehindAnotherProxy(t *testing.T) {
 	t.Parallel()
 	f := &fake{decide: lets}
-	s := &service{gates: f, log: zap.NewNop()}
-	_, err := s.Check(t.Context(), request(func(about *authv3.AttributeContext) {
+	_, err := serveHere(t, f).Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		about.GetSource().GetAddress().GetSocketAddress().Address = "10.0.0.1"
 		httpOf(about).Headers["x-forwarded-for"] = "198.51.100.9"
 	}))
@@ -403,8 +410,11 @@ func FuzzCheck(f *testing.F) {
 	f.Add("GET", "wiki.test", "/a", "authorization", "Bearer t", "policy", "wiki")
 	f.Add("", "", "", ":path", "\r\n", "", "")
 	f.Add("CONNECT", "[::1]:1", "*", "Remote_User", "root", "level", "9")
-	s := &service{gates: &fake{decide: lets}, log: zap.NewNop()}
+	envoy := serveHere(f, &forgetful{fake{decide: lets}})
 	f.Fuzz(func(t *testing.T, method, host, path, name, value, extension, policy string) {
+		if !utf8.ValidString(method + host + path + name + value + extension + policy) {
+			return // gRPC carries no such text
+		}
 		for _, raw := range []bool{false, true} {
 			in := request(func(about *authv3.AttributeContext) {
 				r := httpOf(about)
@@ -417,7 +427,7 @@ func FuzzCheck(f *testing.F) {
 				}
 				about.ContextExtensions = map[string]string{extension: policy}
 			})
-			res, err := s.Check(t.Context(), in)
+			res, err := envoy.Check(t.Context(), in)
 			if err != nil || (res.GetOkResponse() == nil) == (res.GetDeniedResponse() == nil) {
 				t.Fatalf("check = %v, %v", res, err)
 			}
