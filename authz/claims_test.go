@@ -166,3 +166,38 @@ func TestClaimsTakenAway(t *testing.T) {
 	wantClaims(t, "ID token", authztest.IDClaims(t, h, res.Text("id_token")), "")
 	h.Invariants(t)
 }
+
+// FuzzClaims: whatever the parameter says, the request is answered, and claims alone come of it that a scope of the
+// client gives.
+func FuzzClaims(f *testing.F) {
+	for _, seed := range []string{
+		`{"userinfo":{"name":null}}`, `{"id_token":{"sub":{"value":"x"}}}`, `{`, `{"userinfo":{"name":{"values":[1,{},[]]}}}`, "\x00",
+		`{"userinfo":{"email":null,"name":null},"id_token":{"phone_number":{"essential":true},"given_name":null}}`,
+	} {
+		f.Add(seed)
+	}
+	h := authztest.New(f, authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid", "profile"} })
+	}))
+	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+	f.Fuzz(func(t *testing.T, raw string) {
+		h.T = t
+		res := b.Authorize("shop", "claims", raw)
+		_, answer := res.Redirect()
+		if answer.Get("code") == "" && answer.Get("error") == "" && res.Status != http.StatusBadRequest {
+			t.Fatalf("claims %q = %d %s", raw, res.Status, res.Location())
+		}
+		if answer.Get("code") == "" {
+			return
+		}
+		tokens := h.Redeem("shop", answer.Get("code"))
+		userinfo := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Text("access_token")).JSON()
+		for _, got := range []map[string]any{userinfo, authztest.IDClaimsFor(t, h, tokens.Text("id_token"), "shop")} {
+			for name := range got {
+				if scope := client.ScopeOfClaim(name); scope != "" && scope != "profile" {
+					t.Errorf("%q gives %s, which no scope of the client gives", raw, name)
+				}
+			}
+		}
+	})
+}

@@ -214,3 +214,34 @@ func TestUsersOfPartitions(t *testing.T) {
 		t.Error("introspection: an API client with partitions must know the tokens of their persons alone")
 	}
 }
+
+// FuzzUsers: a path of what a person holds has two or three parts, each of them text that is not empty once it is
+// unescaped, or there is nothing at it.
+func FuzzUsers(f *testing.F) {
+	for _, seed := range []string{
+		"a/tokens", "a/tokens/b", "../x", "a%2fb/consents", "%00/tokens", "a//b", "a/b/c/d", authztest.Demo + "/sessions",
+		strings.Repeat("a", 257) + "/tokens",
+	} {
+		f.Add(seed)
+	}
+	h := authztest.New(f)
+	f.Fuzz(func(t *testing.T, rest string) {
+		u, err := url.Parse(h.Issuer + "/oauth/api/v1/users/" + rest)
+		if err != nil {
+			return
+		}
+		h.T = t
+		parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/oauth/api/v1/users/"), "/")
+		wrong := len(parts) < 2 || len(parts) > 3
+		for _, part := range parts {
+			text, err := url.PathUnescape(part)
+			wrong = wrong || err != nil || text == "" || len(part) > 256 || !client.IsText(text)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			res := authztest.AsRegistrar(h, method, rest)
+			if res.Status >= http.StatusInternalServerError || res.Status < http.StatusMultipleChoices && wrong {
+				t.Errorf("%s of %q = %d %s", method, rest, res.Status, res.Body)
+			}
+		}
+	})
+}
