@@ -89,7 +89,9 @@ var suites = []suite{
 	{
 		name: "sign-up, organisations and access requests", cost: 40,
 		tests: []string{"TestSignUp", "TestRegistration", "TestOrganisation", "TestRequestAccess"},
-		paths: []string{"identity/access/", "identity/activation/", "identity/invitation/", "identity/signup/", "identity/webflow/", "internal/web/"},
+		paths: []string{
+			"identity/access/", "identity/activation/", "identity/invitation/", "identity/signup/", "identity/webflow/", "internal/web/",
+		},
 	},
 	{
 		name: "guides of operators", cost: 25,
