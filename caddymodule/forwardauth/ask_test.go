@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"errors"
@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
-func ask(t *testing.T, g *Gates, q Question) Answer {
+func ask(t *testing.T, g *forwardauth.Gates, q forwardauth.Question) forwardauth.Answer {
 	t.Helper()
 	a, err := g.Ask(t.Context(), q)
 	if err != nil {
@@ -36,10 +37,10 @@ func headers(pairs ...string) http.Header {
 }
 
 // onWiki is a browser that opens a page of the wiki.
-func onWiki(target string, pairs ...string) Question {
+func onWiki(target string, pairs ...string) forwardauth.Question {
 	h := headers(pairs...)
 	h.Set("Sec-Fetch-Mode", "navigate")
-	return Question{
+	return forwardauth.Question{
 		Method: http.MethodGet, Scheme: "https", Host: "wiki.test", Target: target, Header: h, Gate: "wiki",
 		Client: netip.MustParseAddr("192.0.2.7"),
 	}
@@ -130,7 +131,7 @@ func TestProgramBehindAnotherProxy(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	g := i.gates()
-	q := Question{
+	q := forwardauth.Question{
 		Method: http.MethodPost, Scheme: "http", Host: "api.test:8080", Target: "/orders", Gate: "api",
 		Header: headers("Authorization", "Bearer "+i.bearer(ann())),
 	}
@@ -169,7 +170,7 @@ func TestPolicyBehindAnotherProxy(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	g := i.gates()
-	q := Question{
+	q := forwardauth.Question{
 		Method: http.MethodGet, Scheme: "https", Host: "any.test", Target: "/", Gate: "office", Client: netip.MustParseAddr("::ffff:192.0.2.9"),
 		Header: headers("Authorization", "Bearer "+i.bearer(ann()), "X-Forwarded-For", "192.0.2.1"),
 	}
@@ -213,30 +214,30 @@ func TestQuestionThatNoRequestLedTo(t *testing.T) {
 	t.Run("attack 371: questions that no request led to", func(t *testing.T) {
 		t.Parallel()
 		g := newIssuer(t).gates()
-		for name, change := range map[string]func(*Question){
-			"no method":                 func(q *Question) { q.Method = "" },
-			"two methods":               func(q *Question) { q.Method = "GET, POST" },
-			"no scheme":                 func(q *Question) { q.Scheme = "" },
-			"another scheme":            func(q *Question) { q.Scheme = "ftp" },
-			"no host":                   func(q *Question) { q.Host = "" },
-			"user in the host":          func(q *Question) { q.Host = "wiki.test@evil.test" },
-			"two hosts":                 func(q *Question) { q.Host = "wiki.test, evil.test" },
-			"no path":                   func(q *Question) { q.Target = "" },
-			"no slash":                  func(q *Question) { q.Target = "page" },
-			"a whole URL":               func(q *Question) { q.Target = wiki + "/" },
-			"a line feed":               func(q *Question) { q.Target = "/a\nb" },
-			"a broken escape":           func(q *Question) { q.Target = "/%zz" },
-			"unknown gate":              func(q *Question) { q.Gate = "none" },
-			"site of another":           func(q *Question) { q.Host = "other.test" },
-			"scheme of another":         func(q *Question) { q.Scheme = "http" },
-			"unknown parameter":         func(q *Question) { q.Narrow = url.Values{"public": {"/"}} },
-			"empty group":               func(q *Question) { q.Narrow = url.Values{"group": {""}} },
-			"two levels":                func(q *Question) { q.Narrow = url.Values{"level": {"1", "2"}} },
-			"a level that is no number": func(q *Question) { q.Narrow = url.Values{"level": {"x"}} },
+		for name, change := range map[string]func(*forwardauth.Question){
+			"no method":                 func(q *forwardauth.Question) { q.Method = "" },
+			"two methods":               func(q *forwardauth.Question) { q.Method = "GET, POST" },
+			"no scheme":                 func(q *forwardauth.Question) { q.Scheme = "" },
+			"another scheme":            func(q *forwardauth.Question) { q.Scheme = "ftp" },
+			"no host":                   func(q *forwardauth.Question) { q.Host = "" },
+			"user in the host":          func(q *forwardauth.Question) { q.Host = "wiki.test@evil.test" },
+			"two hosts":                 func(q *forwardauth.Question) { q.Host = "wiki.test, evil.test" },
+			"no path":                   func(q *forwardauth.Question) { q.Target = "" },
+			"no slash":                  func(q *forwardauth.Question) { q.Target = "page" },
+			"a whole URL":               func(q *forwardauth.Question) { q.Target = wiki + "/" },
+			"a line feed":               func(q *forwardauth.Question) { q.Target = "/a\nb" },
+			"a broken escape":           func(q *forwardauth.Question) { q.Target = "/%zz" },
+			"unknown gate":              func(q *forwardauth.Question) { q.Gate = "none" },
+			"site of another":           func(q *forwardauth.Question) { q.Host = "other.test" },
+			"scheme of another":         func(q *forwardauth.Question) { q.Scheme = "http" },
+			"unknown parameter":         func(q *forwardauth.Question) { q.Narrow = url.Values{"public": {"/"}} },
+			"empty group":               func(q *forwardauth.Question) { q.Narrow = url.Values{"group": {""}} },
+			"two levels":                func(q *forwardauth.Question) { q.Narrow = url.Values{"level": {"1", "2"}} },
+			"a level that is no number": func(q *forwardauth.Question) { q.Narrow = url.Values{"level": {"x"}} },
 		} {
 			q := onWiki("/")
 			change(&q)
-			bad := new(Malformed)
+			bad := new(forwardauth.Malformed)
 			if a, err := g.Ask(t.Context(), q); !errors.As(err, &bad) || a.Passed {
 				t.Errorf("%s: Ask = %d, %v, want a Malformed", name, a.Status, err)
 			}

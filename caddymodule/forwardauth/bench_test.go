@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"context"
@@ -17,12 +17,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
 // provisioned prepares gates of a test.
-func (i *issuer) provisioned(g *Gates, policies map[string]*policy.Policy) *Gates {
+func (i *issuer) provisioned(g *forwardauth.Gates, policies map[string]*policy.Policy) *forwardauth.Gates {
 	i.t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	i.t.Cleanup(cancel)
@@ -47,9 +48,9 @@ func TestOriginsBesideAGate(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	for _, anyOrigin := range []string{"", "off", "on"} {
-		site := &Gate{Origins: []string{wiki}}
+		site := &forwardauth.Gate{Origins: []string{wiki}}
 		site.Groups, site.Clients = []string{"staff"}, []string{"app"}
-		g := i.provisioned(&Gates{Named: map[string]*Gate{"wiki": site}, Any: anyOrigin}, nil)
+		g := i.provisioned(&forwardauth.Gates{Named: map[string]*forwardauth.Gate{"wiki": site}, Any: anyOrigin}, nil)
 		bare := http.StatusBadRequest
 		if anyOrigin == "on" {
 			bare = http.StatusOK
@@ -77,7 +78,7 @@ func TestOriginsBesideAGate(t *testing.T) {
 		} {
 			for _, way := range transports(t, g) {
 				for who, want := range map[string]int{guest: tt.guest, machine: tt.guest, staff: tt.staff} {
-					_, got := way.ask("", Question{
+					_, got := way.ask("", forwardauth.Question{
 						Method: "GET", Scheme: tt.scheme, Host: tt.host, Target: "/", Header: headers("Authorization", who),
 						Client: netip.MustParseAddr("192.0.2.7"),
 					})
@@ -96,7 +97,9 @@ func TestOriginsOfSeveralGates(t *testing.T) {
 	i := newIssuer(t)
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)
-	g := &Gates{Named: map[string]*Gate{"a": {Origins: []string{"https://wiki.test"}}, "b": {Origins: []string{"https://wiki.test:443"}}}}
+	g := &forwardauth.Gates{Named: map[string]*forwardauth.Gate{
+		"a": {Origins: []string{"https://wiki.test"}}, "b": {Origins: []string{"https://wiki.test:443"}},
+	}}
 	if err := g.Provision(ctx, i, nil, nil); err == nil {
 		t.Error("Provision took the same origin twice")
 	}
@@ -106,12 +109,13 @@ func TestOriginsOfSeveralGates(t *testing.T) {
 func TestTokensBehindAnotherProxy(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	site := &Gate{Origins: []string{wiki}}
+	site := &forwardauth.Gate{Origins: []string{wiki}}
 	site.Login, site.Groups = true, []string{"staff"}
 	staff := func() *policy.Policy {
 		return &policy.Policy{Allow: []*policy.Rule{{Need: policy.Need{Groups: []string{"staff"}}}}}
 	}
-	g := i.provisioned(&Gates{Named: map[string]*Gate{"wiki": site}, Any: "on"}, map[string]*policy.Policy{"staff": staff()})
+	g := i.provisioned(&forwardauth.Gates{Named: map[string]*forwardauth.Gate{"wiki": site}, Any: "on"},
+		map[string]*policy.Policy{"staff": staff()})
 	made := func(change func(*token.Introspection)) string {
 		who := ann()
 		who.Scope = []string{"openid"}
@@ -148,7 +152,7 @@ func TestTokensBehindAnotherProxy(t *testing.T) {
 			if way.name == "envoy" && tt.narrow != nil {
 				continue // over HTTP it asks for nothing more
 			}
-			_, got := way.ask(tt.gate, Question{
+			_, got := way.ask(tt.gate, forwardauth.Question{
 				Method: "GET", Scheme: "https", Host: tt.host, Target: "/",
 				Header: headers("Authorization", tt.authorization), Client: netip.MustParseAddr("192.0.2.7"), Narrow: tt.narrow,
 			})
@@ -164,12 +168,13 @@ func TestUnknownAddressOpensNothing(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	blocked := &policy.Policy{Deny: []*policy.Rule{{Match: caddyhttp.RawMatcherSets{{"client_ip": []byte(`{"ranges":["203.0.113.0/24"]}`)}}}}}
-	g := i.provisioned(&Gates{}, map[string]*policy.Policy{"blocked": blocked})
+	g := i.provisioned(&forwardauth.Gates{}, map[string]*policy.Policy{"blocked": blocked})
 	authorization := "Bearer " + i.bearer(ann())
 	for _, way := range transports(t, g) {
 		for client, want := range map[netip.Addr]int{{}: 400, netip.MustParseAddr("203.0.113.9"): 403, netip.MustParseAddr("192.0.2.7"): 200} {
-			_, got := way.ask("blocked",
-				Question{Method: "GET", Scheme: "https", Host: "a.test", Target: "/", Header: headers("Authorization", authorization), Client: client})
+			_, got := way.ask("blocked", forwardauth.Question{
+				Method: "GET", Scheme: "https", Host: "a.test", Target: "/", Header: headers("Authorization", authorization), Client: client,
+			})
 			if got != want {
 				t.Errorf("%s asks about a client at %v: status = %d, want %d", way.name, client, got, want)
 			}
@@ -202,8 +207,9 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 	who := ann()
 	who.Confirmation = token.Confirmation{X5T: "of the client"}
 	authorization := "Bearer " + i.bearer(who)
-	closed, open := &Gate{Origins: []string{wiki}}, &Gate{Origins: []string{"https://mtls.test"}, CertificateHeader: "X-Certificate"}
-	g := i.provisioned(&Gates{Named: map[string]*Gate{"wiki": closed, "mtls": open}, Any: "on"}, nil)
+	closed := &forwardauth.Gate{Origins: []string{wiki}}
+	open := &forwardauth.Gate{Origins: []string{"https://mtls.test"}, CertificateHeader: "X-Certificate"}
+	g := i.provisioned(&forwardauth.Gates{Named: map[string]*forwardauth.Gate{"wiki": closed, "mtls": open}, Any: "on"}, nil)
 	for _, kind := range kinds {
 		for _, tt := range []struct {
 			gate, host, header string
@@ -215,7 +221,7 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 			{"mtls", "mtls.test", "Client-Cert", 401},
 			{"mtls", "mtls.test", "X-Certificate", 200},
 		} {
-			c := by(kind, tt.gate, Question{
+			c := by(kind, tt.gate, forwardauth.Question{
 				Method: "GET", Scheme: "https", Host: tt.host, Target: "/",
 				Header: headers("Authorization", authorization, tt.header, value),
 			})
@@ -226,7 +232,7 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 	}
 	t.Run("attack 4252: the header through Envoy, which tells certificates by itself", func(t *testing.T) {
 		for certified, want := range map[bool]int{false: http.StatusOK, true: http.StatusUnauthorized} {
-			a := ask(t, g, Question{
+			a := ask(t, g, forwardauth.Question{
 				Method: "GET", Scheme: "https", Host: "mtls.test", Target: "/", Certified: certified, Gate: "mtls",
 				Header: headers("Authorization", authorization, "X-Certificate", value),
 			})

@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"net/http"
@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/dpop/dpoptest"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -39,8 +40,8 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 	g, key, who := i.gates(), dpoptest.NewKey(t), ann()
 	who.Confirmation = token.Confirmation{JKT: key.JKT}
 	bound := i.bearer(who)
-	question := func(authorization string, proofs ...string) Question {
-		q := Question{
+	question := func(authorization string, proofs ...string) forwardauth.Question {
+		q := forwardauth.Question{
 			Method: http.MethodGet, Scheme: "https", Host: "api.test:443", Target: "/orders?x=1", Gate: "api",
 			Client: netip.MustParseAddr("192.0.2.7"),
 			Header: headers("Authorization", authorization),
@@ -59,7 +60,7 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 		!slices.Contains(a.Remove, "Dpop") {
 		t.Errorf("with a proof: %d %s, identity %v, removes %q", a.Status, a.Body, a.Identity, a.Remove)
 	}
-	for name, again := range map[string]Question{
+	for name, again := range map[string]forwardauth.Question{
 		"the same proof again": q, "a bearer token": question("Bearer " + bound), "no proof": question("DPoP " + bound),
 		"a proof for another host": question("DPoP "+bound, key.Proof("GET", "https://wiki.test/orders", bound, time.Now())),
 		"two proofs":               question("DPoP "+bound, proof(), proof()),

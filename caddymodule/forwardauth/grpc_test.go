@@ -19,29 +19,27 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
-func init() {
-	forwardauth.OtherTransports["Envoy over gRPC"] = func(t testing.TB, g *forwardauth.Gates) func(string,
-		forwardauth.Question) (http.Header, int) {
+// envoyOver returns a function that asks gates over gRPC, as Envoy's filter does.
+func envoyOver(t testing.TB, g *forwardauth.Gates) func(string, forwardauth.Question) (http.Header, int) {
+	t.Helper()
+	s := &envoyauthz.Server{Address: "127.0.0.1:0"}
+	if err := s.Provision(caddyfileutil.NewVerbatimResolver(), zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.Start(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	conn, err := grpc.NewClient("passthrough:///"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // of a test
+	envoy := authv3.NewAuthorizationClient(conn)
+	return func(gate string, q forwardauth.Question) (http.Header, int) {
 		t.Helper()
-		s := &envoyauthz.Server{Address: "127.0.0.1:0"}
-		if err := s.Provision(caddyfileutil.NewVerbatimResolver(), zap.NewNop()); err != nil {
-			t.Fatal(err)
-		}
-		at, err := s.Start(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Stop)
-		conn, err := grpc.NewClient("passthrough:///"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() }) //nolint:errcheck // of a test
-		envoy := authv3.NewAuthorizationClient(conn)
-		return func(gate string, q forwardauth.Question) (http.Header, int) {
-			t.Helper()
-			return overGRPC(t, envoy, gate, q)
-		}
+		return overGRPC(t, envoy, gate, q)
 	}
 }
 

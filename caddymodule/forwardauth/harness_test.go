@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
@@ -214,15 +215,15 @@ func ann(groups ...string) *token.Introspection {
 const wiki = "https://wiki.test"
 
 // gates are those of the tests: wiki with sign-in, and api for bearer tokens.
-func (i *issuer) gates() *Gates {
+func (i *issuer) gates() *forwardauth.Gates {
 	i.t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	i.t.Cleanup(cancel)
-	site := &Gate{Origins: []string{wiki}}
+	site := &forwardauth.Gate{Origins: []string{wiki}}
 	site.Login, site.Groups, site.Public, site.Clients = true, []string{"staff"}, []string{"/open"}, []string{"app"}
-	api := new(Gate)
+	api := new(forwardauth.Gate)
 	api.Scopes, api.StripToken = []string{"read"}, true
-	limited := new(Gate)
+	limited := new(forwardauth.Gate)
 	limited.RateLimits.Limits = []*ratelimits.Limit{{Rate: "2/h", Per: "client"}}
 	office := &policy.Policy{
 		Deny:  []*policy.Rule{{Name: "abroad", Match: caddyhttp.RawMatcherSets{{"not": []byte(`[{"client_ip":{"ranges":["192.0.2.0/24"]}}]`)}}}},
@@ -232,7 +233,10 @@ func (i *issuer) gates() *Gates {
 		i.t.Fatal(err)
 	}
 	i.policies = map[string]*policy.Policy{"office": office}
-	g := &Gates{Named: map[string]*Gate{"wiki": site, "api": api, "limited": limited}, From: []string{"127.0.0.1"}, Secret: "a-secret-of-the-gateway-that-is-long"}
+	g := &forwardauth.Gates{
+		Named: map[string]*forwardauth.Gate{"wiki": site, "api": api, "limited": limited},
+		From:  []string{"127.0.0.1"}, Secret: "a-secret-of-the-gateway-that-is-long",
+	}
 	if err := g.Provision(ctx, i, []string{"office"}, nil); err != nil {
 		i.t.Fatal(err)
 	}

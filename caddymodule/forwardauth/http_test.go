@@ -1,10 +1,11 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,15 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
+)
+
+const (
+	askPath = "/oauth/forward-auth"
+
+	decisionHeader = "Gatehouse-Decision"
+	removeHeader   = "X-Envoy-Auth-Headers-To-Remove"
 )
 
 // check is the request by which a proxy asks.
@@ -25,7 +34,7 @@ type check struct {
 }
 
 // by is a check of a kind of proxy about a request, as its guide configures it.
-func by(kind, gate string, q Question) check {
+func by(kind, gate string, q forwardauth.Question) check {
 	h := q.Header.Clone()
 	if h == nil {
 		h = http.Header{}
@@ -40,9 +49,9 @@ func by(kind, gate string, q Question) check {
 		h.Set("X-Original-Url", q.Scheme+"://"+q.Host+q.Target)
 	case "envoy":
 		h.Set("X-Forwarded-Proto", q.Scheme)
-		c.path, c.host, c.method = envoyPath+q.Target, q.Host, q.Method
+		c.path, c.host, c.method = "/oauth/ext-authz"+q.Target, q.Host, q.Method
 		if gate != "" && gate != "wiki" {
-			c.path = namedPath + gate + envoyTail + q.Target
+			c.path = "/oauth/policy/" + gate + "/ext-authz" + q.Target
 		}
 		return c
 	default:
@@ -64,7 +73,7 @@ func by(kind, gate string, q Question) check {
 
 var kinds = []string{"traefik", "caddy", "haproxy", "nginx", "envoy"}
 
-func (c check) do(g *Gates) *http.Response {
+func (c check) do(g *forwardauth.Gates) *http.Response {
 	r := httptest.NewRequest(c.method, "http://x/", nil)
 	u, err := r.URL.Parse(c.path)
 	if err != nil {
@@ -244,7 +253,7 @@ func TestWhoMayAsk(t *testing.T) {
 		c := func(peer, secret string) check {
 			out := by("traefik", "wiki", onWiki("/page", "Cookie", i.session(wiki, ann())))
 			if out.peer = peer; secret != "" {
-				out.header.Set(secretHeader, secret)
+				out.header.Set("Gatehouse-Secret", secret)
 			}
 			return out
 		}
@@ -285,7 +294,7 @@ func TestParametersOfForwardAuth(t *testing.T) {
 				t.Errorf("%s: status = %d, want %d", more, res.StatusCode, want)
 			}
 		}
-		c := by("traefik", "api", Question{Method: "GET", Scheme: "https", Host: "api.test", Target: "/"})
+		c := by("traefik", "api", forwardauth.Question{Method: "GET", Scheme: "https", Host: "api.test", Target: "/"})
 		c.path += "&login"
 		if res := c.do(g); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("login at a gate without it: status = %d, want 400", res.StatusCode)
@@ -316,7 +325,7 @@ func TestNginxComesBackByTheCallback(t *testing.T) {
 	}
 	own := func(target, cookies string) *http.Response {
 		c := check{
-			path: ownPath + target, peer: "127.0.0.1:1", host: "auth.test", method: http.MethodGet,
+			path: "/oauth/forward-auth/site" + target, peer: "127.0.0.1:1", host: "auth.test", method: http.MethodGet,
 			header: onWiki("/", "Cookie", cookies).Header,
 		}
 		c.header.Set("X-Forwarded-Proto", "https")
@@ -391,7 +400,9 @@ func TestUseOfATokenIsCountedOnce(t *testing.T) {
 	who := ann()
 	who.UsageLimit = 5
 	bearer := i.bearer(who)
-	q := Question{Method: "GET", Scheme: "https", Host: "api.test", Target: "/", Header: headers("Authorization", "Bearer "+bearer)}
+	q := forwardauth.Question{
+		Method: "GET", Scheme: "https", Host: "api.test", Target: "/", Header: headers("Authorization", "Bearer "+bearer),
+	}
 	c := by("traefik", "api", q)
 	c.path += "&scope=read&group=staff"
 	if res := c.do(g); res.StatusCode != http.StatusOK {
@@ -412,9 +423,7 @@ func TestClientAddressBehindProxies(t *testing.T) {
 			"192.0.2.1:99": "192.0.2.1",
 			"192.0.2.1, x": "invalid IP", "": "invalid IP", "127.0.0.1": "127.0.0.1",
 		} {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header.Set("X-Forwarded-For", list)
-			if got := g.client(r).String(); got != want {
+			if got := g.ClientBehind(netip.MustParseAddr("127.0.0.1"), []string{list}).String(); got != want {
 				t.Errorf("X-Forwarded-For: %s: client = %s, want %s", list, got, want)
 			}
 		}

@@ -1,10 +1,12 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 )
 
 // TestLimitsBehindAnotherProxy: each kind of proxy is told what is left, and refuses what is above a limit.
@@ -15,7 +17,7 @@ func TestLimitsBehindAnotherProxy(t *testing.T) {
 			t.Parallel()
 			i := newIssuer(t)
 			g := i.gates()
-			q := Question{
+			q := forwardauth.Question{
 				Method: http.MethodGet, Scheme: "https", Host: "shop.test", Target: "/", Gate: "limited", Client: netip.MustParseAddr("192.0.2.7"),
 				Header: headers("Authorization", "Bearer "+i.bearer(ann())),
 			}

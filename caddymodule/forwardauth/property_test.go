@@ -1,4 +1,4 @@
-package forwardauth
+package forwardauth_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -24,24 +25,22 @@ import (
 // nothing, and the client gets status.
 type transport struct {
 	name string
-	ask  func(gate string, q Question) (upstream http.Header, status int)
+	ask  func(gate string, q forwardauth.Question) (upstream http.Header, status int)
 	// removes reports whether the proxy takes headers out that the client has spelled otherwise.
 	removes bool
 }
 
 // transports are all ways to ask.
-func transports(t testing.TB, g *Gates) (out []transport) {
+func transports(t testing.TB, g *forwardauth.Gates) (out []transport) {
 	t.Helper()
-	for name, open := range OtherTransports {
-		out = append(out, transport{name, open(t, g), true})
-	}
+	out = append(out, transport{"Envoy over gRPC", envoyOver(t, g), true})
 	for _, kind := range kinds {
 		out = append(out, transport{
-			kind, func(gate string, q Question) (http.Header, int) { return overHTTP(g, kind, gate, q) },
+			kind, func(gate string, q forwardauth.Question) (http.Header, int) { return overHTTP(g, kind, gate, q) },
 			kind == "envoy",
 		})
 	}
-	return append(out, transport{"the question itself", func(gate string, q Question) (http.Header, int) {
+	return append(out, transport{"the question itself", func(gate string, q forwardauth.Question) (http.Header, int) {
 		q.Gate = gate
 		a, err := g.Ask(context.Background(), q)
 		switch {
@@ -65,7 +64,7 @@ func transports(t testing.TB, g *Gates) (out []transport) {
 }
 
 // overHTTP does the work of a proxy with the answer: it copies the headers of the answer over those of the client.
-func overHTTP(g *Gates, kind, gate string, q Question) (http.Header, int) {
+func overHTTP(g *forwardauth.Gates, kind, gate string, q forwardauth.Question) (http.Header, int) {
 	res := by(kind, gate, q).do(g)
 	if res.StatusCode != http.StatusOK {
 		return nil, res.StatusCode
@@ -88,7 +87,7 @@ func overHTTP(g *Gates, kind, gate string, q Question) (http.Header, int) {
 }
 
 // inFront puts a question to a protect in front of an upstream of its own.
-func inFront(p *protect.Protect, q Question) (upstream http.Header, status int) {
+func inFront(p *protect.Protect, q forwardauth.Question) (upstream http.Header, status int) {
 	u, err := url.ParseRequestURI(q.Target)
 	if err != nil {
 		return nil, http.StatusBadRequest
@@ -115,9 +114,9 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // someRequest makes up a request. spoofs tells that it says something that only a proxy may say, or spells a header so
 // that some upstream takes it for another.
-func someRequest(r *rand.Rand, sessions, bearers []string) (gate string, q Question, spoofs bool) {
+func someRequest(r *rand.Rand, sessions, bearers []string) (gate string, q forwardauth.Question, spoofs bool) {
 	gate = pick(r, "wiki", "wiki", "api", "office")
-	q = Question{
+	q = forwardauth.Question{
 		Method: pick(r, "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"),
 		Scheme: "https", Host: pick(r, "wiki.test", "wiki.test:443", "WIKI.test"),
 		Target: pick(r, "/", "/open", "/page", "/", "/open", "/page", "/a/b", "/x.html", "/open/", "/OPEN", "/page", "/a/../open", "//open",
@@ -182,8 +181,12 @@ func TestOneDecisionForEveryGateway(t *testing.T) {
 		i := newIssuer(t)
 		g := i.gates()
 		fronts := map[string]*protect.Protect{}
-		for name, gate := range map[string]*Gate{"wiki": g.Named["wiki"], "api": g.Named["api"], "office": g.policies["office"]} {
-			fronts[name] = &gate.Protect
+		for _, name := range []string{"wiki", "api", "office"} {
+			_, front, err := g.Decider(name, "https", "wiki.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			fronts[name] = front
 		}
 		sessions := []string{
 			i.session(wiki, ann()), i.session(wiki, ann("staff")), i.session(wiki, ann("staff", "x")),

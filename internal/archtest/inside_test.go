@@ -10,11 +10,10 @@ import (
 
 // compiledTwice are packages with tests inside them and a harness that imports them, and why they stay.
 var compiledTwice = allowance{
-	"internal/web":            "its sample is small, and the tests look at templates that are not exported",
-	"internal/audit":          "eventtest is small, and needs a keeper with a short pause",
-	"identity/keystore":       "the parser of key files is no one else's, and settings alone is compiled again",
-	"caddymodule/forwardauth": "envoyauthz is small, and compiled again for one way to ask among many",
-	"caddymodule":             "to do: its instance, which waits, ends and closes in an order, becomes a package of its own",
+	"internal/web":      "its sample is small, and the tests look at templates that are not exported",
+	"internal/audit":    "eventtest is small, and needs a keeper with a short pause",
+	"identity/keystore": "the parser of key files is no one else's, and settings alone is compiled again",
+	"caddymodule":       "to do: its instance, which waits, ends and closes in an order, becomes a package of its own",
 }
 
 // TestHarnessesAreCompiledOnce: a test file inside a package makes another package of it. Where its tests import a
