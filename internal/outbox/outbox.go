@@ -143,7 +143,8 @@ func (p *pacer) wait(ctx context.Context, wake <-chan struct{}, pause time.Durat
 		case <-ctx.Done():
 			return false
 		case <-wake:
-			if pause == 0 && p.next > 2*soon {
+			// 0: something was delivered, so it looks at once, and that can be too early for this item
+			if pause == 0 && (p.next == 0 || p.next > 2*soon) {
 				p.next = 2 * soon
 				p.timer.Reset(soon)
 			}
