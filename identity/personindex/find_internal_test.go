@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -100,7 +101,7 @@ func TestFindsMembersAmongMany(t *testing.T) {
 						}
 					}
 					slices.Sort(want)
-					for _, limit := range []int{3, 50, maxLimit} {
+					for _, limit := range []int{modeltest.Rounds(11, 3), 50, maxLimit} {
 						got := ids(Query{Text: text, State: state, Group: group[name], Limit: limit})
 						if name == "many" {
 							ordered := slices.DeleteFunc(slices.Clone(everybody), func(id string) bool { return !slices.Contains(all[id].Groups, name) })
