@@ -4,7 +4,7 @@ export GOFLAGS := -trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx -gcflag
 
 # What is only tried is compiled without inlining the code of Gatehouse, which takes a quarter less time.
 TRIED := '-gcflags=github.com/gatehouse-id/gatehouse/...=-dwarf=false -l'
-run demo cluster quick check test: export GOFLAGS += $(TRIED)
+quick check test: export GOFLAGS += $(TRIED)
 
 # The compiler spends a fifth of its time on collecting garbage that fits into memory well.
 GO := GOGC=400 go
@@ -26,7 +26,7 @@ run: demo ## Serves Caddyfile.example on localhost and prints what to look at
 cluster: demo ## Serves Caddyfile.example by two nodes behind HAProxy on one PostgreSQL, and prints what to kill
 	@./scripts/cluster.sh
 
-demo: # bin/gatehouse of what the tests compile too. With the profile, or in the module of a build, all would be compiled again
+demo: # With the profile, or in the module of a build, Caddy would be compiled another time than for the tests
 	@$(GO) build -o bin/gatehouse ./cmd/gatehouse
 
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials

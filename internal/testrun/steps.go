@@ -36,7 +36,7 @@ var steps = []step{
 	{"rules", []command{test(".", "./internal/archtest", "./internal/build")}},
 	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
 	{"unit-race", []command{
-		chosenBy(unraced, test(".", "-timeout=25m")), chosenBy(besideRaces, test(".", "-timeout=15m")),
+		chosenBy(unraced, test(".", "-timeout=25m", "-p=3")), chosenBy(besideRaces, test(".", "-timeout=15m")),
 		chosenBy(raced, test(".", "-race", "-timeout=15m")),
 		test("tools", "./..."), test("release", "./..."),
 	}},

@@ -241,7 +241,7 @@ func TestChosen(t *testing.T) {
 			}
 		}
 	}
-	if _, why := chosen([]string{"admin/console/form.go"}, declared); !strings.Contains(why[screens], "costs 90 s, and 60 are left") {
+	if _, why := chosen([]string{"admin/console/form.go"}, declared); !strings.Contains(why[screens], "costs 90 s, and 20 are left") {
 		t.Errorf("the reason of %q is %q", screens, why[screens])
 	}
 }
