@@ -16,10 +16,18 @@ import (
 )
 
 const (
-	visitors  = 16                            // visitors who try the providers all the time
-	passwords = 4                             // persons who sign in by password meanwhile
-	patience  = 5*time.Second + 4*time.Second // 5 s, and a margin for a busy machine
+	visitors  = 16 // visitors who try the providers all the time
+	passwords = 4  // persons who sign in by password meanwhile
 )
+
+// patience is the longest that a page can take: the 5 s of a provider, and a margin. The short round runs next to other
+// tests that want the processor, and passwords are hashed at a low priority, so it only looks for pages without an end.
+func patience() time.Duration {
+	if testing.Short() {
+		return clientWaits - time.Second
+	}
+	return 5*time.Second + 4*time.Second
+}
 
 // providersDown is F18: external identity providers of every kind that are down, slow, flapping or answer garbage show
 // their own users a page with a way back, sign no one in, do not affect others, and leave nothing behind.
@@ -181,7 +189,7 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []engine) *signI
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				b := s.Server.NewBrowser()
-				b.Person = lab.Person(i)
+				b.Person, b.HTTP.Timeout = lab.Person(i), clientWaits
 				began := time.Now()
 				_, _, err := b.SignIn(t.Context(), lab.WebClient(i))
 				took := time.Since(began)
@@ -225,7 +233,9 @@ var guests atomic.Int64
 
 // guest is a new browser at an address.
 func (s setup) guest(from net.IP) *guest {
-	return &guest{Browser: s.Server.NewBrowserFrom(from), name: strconv.FormatInt(guests.Add(1), 10)}
+	g := &guest{Browser: s.Server.NewBrowserFrom(from), name: strconv.FormatInt(guests.Add(1), 10)}
+	g.HTTP.Timeout = clientWaits
+	return g
 }
 
 // try has a new browser try an engine, and returns what is wrong.
@@ -238,7 +248,7 @@ func (s setup) try(e engine, from net.IP) (took time.Duration, problem string) {
 	case problem != "":
 	case e.always && !g.away(at):
 		problem = fmt.Sprintf("it works, and is not reached: status %d at %s: %.300s", a.Status, at, a.Body)
-	case g.took > patience:
+	case g.took > patience():
 		problem = fmt.Sprintf("a page took %v", g.took)
 	default:
 		return g.took, ""
