@@ -50,7 +50,7 @@ test: ## What a change can break: check, end to end in a real browser, races and
 	@go run ./internal/testrun build,format e2e,lint,bench faults unit-race
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
-	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all,supply,golangci e2e-all,dist,chart,site,apps
+	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all,supply,golangci e2e-all,bench-all,dist,chart,site,apps
 	$(MAKE) build faults conformance
 
 supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod

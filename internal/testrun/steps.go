@@ -49,7 +49,8 @@ var steps = []step{
 	{"e2e", []command{chosenBy(unbroken, served("e2e", "-count=1", "-timeout=40m", "-parallel=6"))}},
 	{"e2e-all", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=6", "./...")}},
 	{"faults", []command{served("faults", "-count=1", "-short", "-timeout=25m", "./...")}},
-	{"bench", []command{served("bench", "-count=1", "-timeout=10m", "./...")}},
+	{"bench", []command{chosenBy(unbroken, served("bench", "-count=1", "-timeout=10m"))}},
+	{"bench-all", []command{served("bench", "-count=1", "-timeout=10m", "./...")}},
 	{"golangci", each(modules, abs(".bin/golangci-lint"), "run", "--config", abs(".golangci.yml"), "./...")},
 }
 

@@ -29,6 +29,7 @@ type suite struct {
 	name  string
 	cost  int      // seconds of processor time, that of the browser and of the other programs included
 	tests []string // of e2e
+	bench []string // tests of the benchmark
 	raced []string // patterns of packages whose tests run with the race detector in this suite, and otherwise without
 	paths []string // prefixes from the root of the repository, next to those of raced
 }
@@ -173,15 +174,16 @@ var suites = []suite{
 			"Caddyfile.example", "docs/cluster.md",
 		},
 	},
+	{name: "rows of the benchmark", cost: 45, bench: []string{"TestEveryRowIsMeasured"}, paths: []string{"bench/"}},
 }
 
 // selection is the choice of suites of a run.
 type selection struct {
-	skipped []string // tests of e2e
+	skipped []string // tests of e2e and of the benchmark
 	raced   []string // patterns of packages
 }
 
-// unbroken returns the arguments of go test that leave out what the change cannot break in e2e.
+// unbroken returns the arguments of go test that leave out what the change cannot break in e2e or the benchmark.
 func unbroken() ([]string, error) {
 	if skipped := selected().skipped; len(skipped) > 0 {
 		return []string{"-skip=^(" + strings.Join(skipped, "|") + ")$", "./..."}, nil
@@ -280,7 +282,7 @@ var selected = sync.OnceValue(func() (sel selection) {
 			sel.raced = append(sel.raced, s.raced...)
 		} else {
 			verdict = "in nightly alone "
-			sel.skipped = append(sel.skipped, s.tests...)
+			sel.skipped = slices.Concat(sel.skipped, s.tests, s.bench)
 		}
 		fmt.Fprintf(&said, "  %s %s%s\n", verdict, s.name, why[s.name])
 	}

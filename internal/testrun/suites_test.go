@@ -26,9 +26,18 @@ func TestSuites(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := slices.Concat(slices.Collect(maps.Values(declared))...)
+	benchmark, err := os.ReadFile("../../bench/bench_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range suites {
 		for _, name := range s.tests {
 			if !slices.Contains(tests, name) {
+				t.Errorf("suite %q: there is no test %s", s.name, name)
+			}
+		}
+		for _, name := range s.bench {
+			if !strings.Contains(string(benchmark), "\nfunc "+name+"(t ") {
 				t.Errorf("suite %q: there is no test %s", s.name, name)
 			}
 		}
