@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,8 @@ const (
 )
 
 // patience is the longest that a page can take: the 5 s of a provider, and a margin. The short round runs next to other
-// tests that want the processor, and passwords are hashed at a low priority, so it only looks for pages without an end.
+// tests that want the processor, and passwords are hashed at a low priority, so it only looks for pages without an end,
+// and a sign-in by password can be refused since too many wait.
 func patience() time.Duration {
 	if testing.Short() {
 		return clientWaits - time.Second
@@ -196,7 +198,7 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []engine) *signI
 				b.Forget()
 				r.mu.Lock()
 				r.times = append(r.times, took)
-				if err != nil {
+				if err != nil && !(testing.Short() && strings.Contains(err.Error(), "answered 503")) { // see patience
 					r.failed = append(r.failed, err.Error())
 				}
 				r.mu.Unlock()
