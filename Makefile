@@ -46,7 +46,7 @@ check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run t
 	@go run ./internal/testrun format lint unit
 
 test: ## What a change can break: check, end to end in a real browser, races and programs of others that it is about, a short round of faults
-	@$(MAKE) --no-print-directory -j3 install $(TOOLS)
+	@$(MAKE) --no-print-directory -j4 "GOFLAGS=$$GOFLAGS" install $(TOOLS) demo
 	@go run ./internal/testrun build,format e2e,lint,bench faults unit-race
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
