@@ -34,13 +34,20 @@ func operations() []openapi.Operation {
 // openAPI serves GET /api/openapi.json to everyone: the description is the same for all installations but for the
 // issuer. It is made at the first request: few ask for it, and no start or reload waits for it.
 type openAPI struct {
-	document func() ([]byte, error)
+	document func() (document, error)
 	log      *zap.Logger
 }
 
+type document struct {
+	body []byte
+	etag string
+}
+
 func newOpenAPI(issuer string, log *zap.Logger) *openAPI {
-	return &openAPI{sync.OnceValues(func() ([]byte, error) {
-		return openapi.Document("Gatehouse identity service", openAPIVersion, issuer, operations())
+	return &openAPI{sync.OnceValues(func() (document, error) {
+		body, err := openapi.Document("Gatehouse identity service", openAPIVersion, issuer, operations())
+		sum := sha256.Sum256(body)
+		return document{body, `"` + hex.EncodeToString(sum[:12]) + `"`}, err
 	}), log}
 }
 
@@ -59,17 +66,15 @@ func (o *openAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusInternalServerError, "Internal error.\n")
 		return
 	}
-	sum := sha256.Sum256(doc)
-	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	h := w.Header()
 	h.Set("Content-Type", "application/json;charset=UTF-8")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("ETag", etag)
-	if r.Header.Get("If-None-Match") == etag {
+	h.Set("ETag", doc.etag)
+	if r.Header.Get("If-None-Match") == doc.etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Length", strconv.Itoa(len(doc)))
-	_, _ = w.Write(doc)
+	h.Set("Content-Length", strconv.Itoa(len(doc.body)))
+	_, _ = w.Write(doc.body)
 }
