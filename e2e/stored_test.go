@@ -283,7 +283,7 @@ func keepStored(t *testing.T, name string, where func(*testing.T, *server) bed) 
 	v.upload(s.Issuer+"/admin/applications/blog/set-logo", "logo")
 	v.send(s.Issuer, v.shown(s.Issuer+"/admin/storage/backup-schedule"), "every", "every", "weekly", "weekday", "1", "hour", "2", "keep", "5")
 	v.send(s.Issuer, v.shown(s.Issuer+"/account/security/app-passwords"), "name",
-		"name", "Git on a laptop", "site", s.Wiki, "days", "365")
+		"name", "Git on a laptop", "site-0", s.Wiki, "days", "365")
 
 	v = s.visit(t, person, was.Password)
 	v.authorize(s.askFor("shop"))

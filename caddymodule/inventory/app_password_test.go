@@ -73,15 +73,15 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 	}
 	form := formOf(body, `name="days"`)
 	for what, fields := range map[string]url.Values{
-		"no name": {"name": {" "}, "site": {w.Wiki}, "days": {"30"}}, "no site": {"name": {"Git"}, "days": {"30"}},
-		"another site": {"name": {"Git"}, "site": {w.Shop}}, "a scope of no site": {"name": {"Git"}, "site": {w.Wiki}, "scope": {"openid"}},
-		"letters for a number": {"name": {"Git"}, "site": {w.Wiki}, "uses": {"many"}},
+		"no name": {"name": {" "}, "site-0": {w.Wiki}, "days": {"30"}}, "no site": {"name": {"Git"}, "days": {"30"}},
+		"another site": {"name": {"Git"}, "site-0": {w.Shop}}, "a scope of no site": {"name": {"Git"}, "site-0": {w.Wiki}, "scope-0": {"openid"}},
+		"letters for a number": {"name": {"Git"}, "site-0": {w.Wiki}, "uses": {"many"}},
 	} {
 		if res, body := b.Submit(res, form, fields); res.StatusCode != http.StatusUnprocessableEntity || shownAppPassword.MatchString(body) {
 			t.Errorf("%s: %d, want 422 and no app password", what, res.StatusCode)
 		}
 	}
-	made, body := b.Submit(res, form, url.Values{"name": {"Git <b>"}, "site": {w.Wiki}, "days": {"30"}, "uses": {""}})
+	made, body := b.Submit(res, form, url.Values{"name": {"Git <b>"}, "site-0": {w.Wiki}, "days": {"30"}, "uses": {""}})
 	shown := shownAppPassword.FindStringSubmatch(body)
 	if made.StatusCode != http.StatusOK || shown == nil || made.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("the page does not show an app password: %d\n%s", made.StatusCode, body)
@@ -148,6 +148,37 @@ func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
 	})
 }
 
+// TestAppPasswordForSeveralSites: the form as it is shown makes one for each site and permission that is ticked.
+func TestAppPasswordForSeveralSites(t *testing.T) {
+	w := servertest.NewWalk(t)
+	config := w.Config
+	w.Config = func() string {
+		return strings.ReplaceAll(config(), "\t\tlogin\n", "\t\tlogin\n\t\taccept app_passwords\n\t\tscopes read write\n")
+	}
+	w.Reload()
+	b := servertest.NewBrowser(t)
+	b.SignIn(w.Wiki + "/")
+	res, body := b.Open(w.Issuer() + appPasswordsPage)
+	form := formOf(body, `name="days"`)
+	fields := url.Values{"name": {"Sync"}, "days": {"30"}}
+	for _, box := range regexp.MustCompile(`<input type="checkbox"[^>]* name="([^"]+)" value="([^"]+)"`).FindAllStringSubmatch(form, -1) {
+		fields.Add(box[1], html.UnescapeString(box[2]))
+	}
+	if len(fields) != 2+2+2 {
+		t.Fatalf("the form does not offer two sites and two permissions under names of their own: %v\n%s", fields, form)
+	}
+	_, body = b.Submit(res, form, fields)
+	shown := shownAppPassword.FindStringSubmatch(body)
+	if shown == nil {
+		t.Fatalf("no app password:\n%s", body)
+	}
+	for _, target := range []string{w.Wiki + "/", w.Shop + "/app/"} {
+		if res, body := ask(w, target, "x", html.UnescapeString(shown[1])); res.StatusCode != http.StatusOK {
+			t.Errorf("%s = %d %s", target, res.StatusCode, body)
+		}
+	}
+}
+
 // TestAppPasswordsSwitchedOff: the word of the Caddyfile takes the page away and refuses those that exist.
 func TestAppPasswordsSwitchedOff(t *testing.T) {
 	w := servertest.NewWalk(t)
@@ -160,7 +191,7 @@ func TestAppPasswordsSwitchedOff(t *testing.T) {
 	b := servertest.NewBrowser(t)
 	b.SignIn(w.Wiki + "/")
 	res, body := b.Open(w.Issuer() + appPasswordsPage)
-	_, body = b.Submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site": {w.Wiki}, "days": {"90"}})
+	_, body = b.Submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site-0": {w.Wiki}, "days": {"90"}})
 	shown := shownAppPassword.FindStringSubmatch(body)
 	if shown == nil {
 		t.Fatalf("no app password:\n%s", body)
@@ -192,7 +223,7 @@ func TestAppPasswordsByCommand(t *testing.T) {
 	var made []string
 	for range 4 {
 		res, body := b.Open(w.Issuer() + appPasswordsPage)
-		_, body = b.Submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site": {w.Wiki}, "days": {"90"}})
+		_, body = b.Submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site-0": {w.Wiki}, "days": {"90"}})
 		shown := shownAppPassword.FindStringSubmatch(body)
 		if shown == nil {
 			t.Fatalf("no app password:\n%s", body)

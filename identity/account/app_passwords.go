@@ -230,14 +230,14 @@ func (v *appPasswordsVisit) fields() []web.Field {
 	}}
 	for i, o := range v.offered {
 		list = append(list, web.Field{
-			Name: "site", ID: "site-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.site",
+			Name: siteField + strconv.Itoa(i), Type: "checkbox", Label: "app_password.site",
 			LabelFill: []any{"site", siteHost(o.Origin)}, Value: o.Origin,
 			Checked: slices.Contains(f.sites, o.Origin),
 		})
 	}
 	for i, name := range v.scopeNames() {
 		field := web.Field{
-			Name: "scope", ID: "scope-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.scope",
+			Name: scopeField + strconv.Itoa(i), Type: "checkbox", Label: "app_password.scope",
 			LabelFill: []any{"scope", v.describe(name)}, Value: name,
 			Checked: slices.Contains(f.scopes, name),
 		}
@@ -265,11 +265,26 @@ func (v *appPasswordsVisit) describe(name string) string {
 	return name
 }
 
+// Names of the check boxes, without their numbers: a form must not repeat a field (internal/web).
+const siteField, scopeField = "site-", "scope-"
+
+// ticked returns the values of the boxes that are ticked, sorted, once each. Values count, not numbers: a site may be
+// offered or withdrawn while the person chooses.
+func (v *appPasswordsVisit) ticked(prefix string) (values []string) {
+	for name := range v.PostForm {
+		if strings.HasPrefix(name, prefix) {
+			values = append(values, v.PostForm.Get(name))
+		}
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
 // read takes what was typed. problem is what is wrong with it as a whole, good reports whether it can be used.
 func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, good bool) {
 	f := &v.form
 	f.name, f.days, f.uses = strings.TrimSpace(v.PostForm.Get("name")), v.PostForm.Get("days"), strings.TrimSpace(v.PostForm.Get("uses"))
-	f.sites, f.scopes = v.PostForm["site"], v.PostForm["scope"]
+	f.sites, f.scopes = v.ticked(siteField), v.ticked(scopeField)
 	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || authn.Turns(f.name) ||
 		strings.ContainsFunc(f.name, unicode.IsControl) {
 		f.nameProblem = "app_password.problem.name"
@@ -288,7 +303,7 @@ func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, 
 	}
 	days, err := strconv.Atoi(f.days)
 	si := &v.SignIn.Session
-	q.Person, q.Name, q.Sites, q.Scopes, q.Life = si.PersonID, f.name, slices.Compact(slices.Sorted(slices.Values(f.sites))), f.scopes,
+	q.Person, q.Name, q.Sites, q.Scopes, q.Life = si.PersonID, f.name, f.sites, f.scopes,
 		time.Duration(days)*24*time.Hour
 	q.AuthTime, q.Level, q.AMR, q.Provider, q.Vouched = si.AuthTime, si.Level, si.AMR, si.Provider, si.Vouched
 	return q, problem, err == nil && problem == "" && f.nameProblem == "" && f.usesProblem == ""

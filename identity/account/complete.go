@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -40,9 +41,12 @@ func (s *Service) readCompletion(q *webflow.Request) (*completion, error) {
 		Visit: &webflow.Visit{Request: q, Level: webflow.DashboardLevel(q.Settings), Path: q.Again},
 		id:    id, flow: flow, typed: map[string]string{}, problems: map[string]string{},
 	}
-	// A sign-in that cannot open the account pages must not change what is there.
-	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && webflow.AsksMore(q.Settings) &&
-		q.SignIn.Session.Level >= x.Level
+	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && webflow.AsksMore(q.Settings)
+	if asks {
+		if asks, err = s.opens(x); err != nil {
+			return nil, err
+		}
+	}
 	if asks {
 		if err := s.deps.Store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
 			return nil, err
@@ -52,6 +56,22 @@ func (s *Service) readCompletion(q *webflow.Request) (*completion, error) {
 		return nil, cmp.Or(s.deps.Front.Return(q, id, flow), webflow.ErrAnswered)
 	}
 	return x, nil
+}
+
+// opens reports whether the sign-in opens the account pages: any other must neither see nor change what is there. A
+// second step that what asked for the sign-in needs anyway comes first, and leads back.
+func (s *Service) opens(x *completion) (bool, error) {
+	d := &x.flow.Demand
+	_, err := s.deps.Front.Authenticate(x.Request, authn.Demand{
+		MaxAge: -1, Level: d.Level, SecondFactor: d.SecondFactor, Client: d.Client, Return: x.Path, Cancel: d.Cancel,
+	})
+	if errors.As(err, new(*authn.Refusal)) || errors.As(err, new(*webflow.Answer)) {
+		return false, nil // the page that asked says so
+	}
+	if err != nil {
+		return false, err
+	}
+	return s.deps.Front.Opens(x.Request, x.Level)
 }
 
 // readMissing reads the profile and what it lacks.

@@ -321,3 +321,46 @@ func TestExtraRegistrationEveryWay(t *testing.T) {
 		}
 	})
 }
+
+// TestExtraRegistrationAfterSecondStep: a stranger who has the password alone neither sees what is missing nor adds to
+// it. The person is asked after the second step; at an application that wants none, not at all.
+func TestExtraRegistrationAfterSecondStep(t *testing.T) {
+	t.Parallel()
+	e, u := extra(t)
+	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
+	u.StepUp.SecondFactor = "ON_DEMAND"
+	b := e.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	key, _, _ := b.AddApp(identitytest.AuthenticatorPage)
+	u.StepUp.SecondFactor = "WHEN_SET_UP"
+
+	b = e.Browser()
+	a := b.Try(identitytest.Demo, identitytest.DemoPassword)
+	page := a.Header().Get("Location")
+	a = b.Get(page)
+	if !strings.HasPrefix(page, "/sign-in/complete?") || !strings.HasPrefix(a.URL, "/step-up?flow=") {
+		t.Fatalf("with the password alone: %d at %s, want the second step\n%s", a.Code, a.URL, a.Body)
+	}
+	if a = b.Post(a, "code", e.Code(key)); a.Code != http.StatusSeeOther || a.Header().Get("Location") != page {
+		t.Fatalf("the code leads to %q with %d, want %q", a.Header().Get("Location"), a.Code, page)
+	}
+	if a = b.Get(page); !strings.Contains(a.Body.String(), `name="given_name"`) {
+		t.Errorf("after the second step: %d at %s, want to be asked\n%s", a.Code, a.URL, a.Body)
+	}
+
+	t.Run("attack 8817: the password alone at an application that wants no second step", func(t *testing.T) {
+		before := e.Demand
+		e.Demand = func(r *http.Request) authn.Demand {
+			d := before(r)
+			d.SecondFactor = authn.SecondFactorOnDemand
+			return d
+		}
+		thief := e.Browser()
+		a := thief.Get(thief.Try(identitytest.Demo, identitytest.DemoPassword).Header().Get("Location"))
+		if body := a.Body.String(); strings.Contains(body, "given_name") || !strings.HasPrefix(body, "signed in as ") {
+			t.Errorf("%d at %s\n%s", a.Code, a.URL, body)
+		}
+	})
+}

@@ -56,7 +56,7 @@ func (s *Service) readPINForgotten(q *webflow.Request) (x pinResetRequest, err e
 	x.flow = flowOf(q.Request)
 	x.self, x.next = withFlow(pinForgotPath, q.Request)
 	q.Again = x.self
-	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, x.self); err != nil {
+	if err := s.deps.Front.NeedLevelAlone(q, session.PasswordLevel, x.self); err != nil {
 		return x, err
 	}
 	now := s.deps.Now()
@@ -158,7 +158,7 @@ func (s *Service) readPINReset(q *webflow.Request) (x pinResetLink, err error) {
 	if err != nil {
 		return x, err
 	}
-	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
+	if err := s.deps.Front.NeedLevelAlone(q, session.PasswordLevel, PINResetPath); err != nil {
 		return x, err
 	}
 	if q.SignIn.Session.PersonID != x.Record.PersonID {

@@ -180,3 +180,44 @@ func TestSecurityCard(t *testing.T) {
 		})
 	}
 }
+
+// TestSecondStepForgotten: who has forgotten the PIN that is the only second step gets a link by the password alone.
+func TestSecondStepForgotten(t *testing.T) {
+	t.Parallel()
+	for _, second := range []string{"", authn.SecondFactorAlways} {
+		t.Run("second_factor "+second, func(t *testing.T) {
+			t.Parallel()
+			h, _, box := identitytest.NewWithPIN(t)
+			h.Config.SecondFactor = second
+			h.Start()
+			b, asked := byPassword(h, "/next")
+			forgot := pinForgot + "?flow=" + strings.TrimPrefix(asked.URL, "/step-up?flow=")
+			if !strings.Contains(asked.Body.String(), forgot) {
+				t.Fatalf("the page of the PIN at %s has no link to %s:\n%s", asked.URL, forgot, asked.Body)
+			}
+			form := b.Get(pinLink(b, box, forgot))
+			if a := b.Post(form, "pin", "827164", "again", "827164"); a.Code != http.StatusSeeOther {
+				t.Fatalf("another PIN = %d at %s:\n%s", a.Code, form.URL, a.Body)
+			}
+			if a := b.Get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+				t.Errorf("with another PIN: %d at %s", a.Code, a.URL)
+			}
+		})
+	}
+}
+
+// TestSecondStepFirst: where a second step is always required, a person without a method sets one up on the way, and
+// then is signed in.
+func TestSecondStepFirst(t *testing.T) {
+	t.Parallel()
+	h, _ := identitytest.NewStepping(t, 0, func(c *identity.Config) { c.SecondFactor = authn.SecondFactorAlways })
+	b, asked := byPassword(h, "/next")
+	page := identitytest.AuthenticatorPage + "?flow=" + strings.TrimPrefix(asked.URL, "/step-up?flow=")
+	if !strings.Contains(asked.Body.String(), page) {
+		t.Fatalf("the page at %s offers no app at %s:\n%s", asked.URL, page, asked.Body)
+	}
+	b.AddApp(page)
+	if a := b.Get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		t.Errorf("with an app: %d at %s", a.Code, a.URL)
+	}
+}

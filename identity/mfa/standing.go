@@ -231,7 +231,7 @@ func (st *Standing) unlocks(level int) bool {
 // is webflow.NeedLevel, for a page at ret. Further reads run in the same View.
 func (s *Service) needSetUp(q *webflow.Request, ret string, reads ...func(tx storage.Tx) error) (st *Standing, err error) {
 	q.Again = ret
-	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, ret); err != nil {
+	if err := s.deps.Front.NeedLevelAlone(q, session.PasswordLevel, ret); err != nil {
 		return nil, err
 	}
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
@@ -249,7 +249,7 @@ func (s *Service) needSetUp(q *webflow.Request, ret string, reads ...func(tx sto
 	if err != nil {
 		return nil, err
 	}
-	return st, s.deps.Front.NeedLevel(q, st.SetUpLevel(), ret)
+	return st, s.deps.Front.NeedLevelAlone(q, st.SetUpLevel(), ret)
 }
 
 // CheckSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.

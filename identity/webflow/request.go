@@ -294,7 +294,20 @@ func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 // page that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own
 // data calls it.
 func (s *Service) NeedLevel(q *Request, level int, ret string) error {
-	result, err := s.authenticator.AuthenticateRequest(q, authn.Demand{MaxAge: -1, Level: level, Return: ret, Cancel: q.above(ret)})
+	return s.needLevel(q, level, "", ret)
+}
+
+// NeedLevelAlone is NeedLevel without a second step that the settings or the person require, for the pages on the way
+// to one: where a method is set up, and where a lost one is replaced. They have checks of their own for people who have
+// a method.
+func (s *Service) NeedLevelAlone(q *Request, level int, ret string) error {
+	return s.needLevel(q, level, authn.SecondFactorOnDemand, ret)
+}
+
+func (s *Service) needLevel(q *Request, level int, secondFactor, ret string) error {
+	result, err := s.authenticator.AuthenticateRequest(q, authn.Demand{
+		MaxAge: -1, Level: level, SecondFactor: secondFactor, Return: ret, Cancel: q.above(ret),
+	})
 	refusal := new(authn.Refusal)
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == UnmetLevel:
@@ -310,6 +323,15 @@ func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 		return ErrAnswered
 	}
 	return nil
+}
+
+// Opens reports whether the browser's sign-in opens our pages of a level as it is. NeedLevel raises one that does not.
+func (s *Service) Opens(q *Request, level int) (bool, error) {
+	_, err := s.authenticator.AuthenticateRequest(q, authn.Demand{MaxAge: -1, Level: level, Passive: true, Unused: true})
+	if errors.As(err, new(*authn.Refusal)) {
+		return false, nil
+	}
+	return err == nil && q.SignIn != nil && q.SignIn.Session.Level >= level, err
 }
 
 // above returns the page above the one at ret that the browser's sign-in opens as it is, to go back to instead of
