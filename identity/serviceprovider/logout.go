@@ -27,7 +27,7 @@ import (
 const (
 	signOutPath  = "/sign-out" // where a browser ends up by default
 	farewellLife = time.Hour   // how long service providers can be notified
-	maxVisited   = 100         // sessions that one LogoutRequest ends
+	maxVisited   = 100         // live sessions that one LogoutRequest ends
 )
 
 // Leave returns the page to which a browser goes first when its session ends. It notifies the service providers that
@@ -260,11 +260,8 @@ func (s *Service) confirm(q *webflow.Request, m *member, meta *samlidp.Metadata,
 	if err != nil {
 		return err
 	}
-	detail := ""
-	if !rec.done() {
-		detail = samlidp.PartialLogout
-	}
-	next, err := w.LogoutResponse(meta, rec.AskerBinding, rec.AskerRequest, rec.AskerRelay, samlidp.Success, detail)
+	code, detail := rec.status()
+	next, err := w.LogoutResponse(meta, rec.AskerBinding, rec.AskerRequest, rec.AskerRelay, code, detail)
 	if err != nil {
 		return fmt.Errorf("answer a LogoutRequest: %w", err)
 	}
@@ -445,23 +442,11 @@ type ending struct {
 // service providers that the browser notifies.
 func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *verifiedLogout) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
-	var list []ending
-	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
-		list = nil
-		prefix := storage.Prefix(secret.Hash(storage.Key(meta.EntityID, msg.NameID.Value)))
-		for e, err := range visitors.Scan(tx, storage.Range{Prefix: prefix, Limit: maxVisited}) {
-			if err != nil {
-				return err
-			}
-			if len(msg.Sessions) == 0 || slices.Contains(msg.Sessions, e.Value.Index) {
-				list = append(list, ending{person: e.Value.Person, session: storage.Parts(e.Key)[1]})
-			}
-		}
-		return nil
-	})
+	list, left, err := s.namedSessions(q.Context(), meta.EntityID, msg)
 	if err != nil {
 		return rec, err
 	}
+	rec.Left = left
 	for i := range list {
 		if list[i].others, err = s.byBrowser(q, list[i].person, list[i].session, meta.EntityID); err != nil {
 			return rec, err
@@ -496,7 +481,42 @@ func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, 
 		return rec, err
 	}
 	s.deps.Log.Info("signed out by a service provider", zap.String("service_provider", m.ID), zap.Int("sessions", ended))
+	if left {
+		s.deps.Log.Warn("a service provider has signed out a name with more sessions than one request ends: the others stay open",
+			zap.String("service_provider", m.ID), zap.Int("sessions", ended))
+	}
 	return rec, nil
+}
+
+// namedSessions returns the live sessions that a LogoutRequest names. left says that there are more than one request
+// ends. The names of sessions that have ended stay for long, and do not count: they would hide the live ones.
+func (s *Service) namedSessions(ctx context.Context, entity string, msg *verifiedLogout) (list []ending, left bool, err error) {
+	now, prefix := s.now(), storage.Prefix(secret.Hash(storage.Key(entity, msg.NameID.Value)))
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		list, left = nil, false
+		for e, err := range visitors.Scan(tx, storage.Range{Prefix: prefix}) {
+			if err != nil {
+				return err
+			}
+			if len(msg.Sessions) > 0 && !slices.Contains(msg.Sessions, e.Value.Index) {
+				continue
+			}
+			id := storage.Parts(e.Key)[1]
+			rec, err := s.deps.Session.Live(tx, id, now)
+			if errors.Is(err, storage.ErrNotFound) || err == nil && rec.PersonID != e.Value.Person {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if left = len(list) == maxVisited; left {
+				return nil
+			}
+			list = append(list, ending{person: e.Value.Person, session: id})
+		}
+		return nil
+	})
+	return list, left, err
 }
 
 // endSession ends a session that a service provider knows, and returns the hash of the cookie that opened it. Empty:

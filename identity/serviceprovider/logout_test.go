@@ -295,6 +295,69 @@ func TestServiceProviderLogout(t *testing.T) {
 	h.CheckInvariants()
 }
 
+// TestServiceProviderLogoutAfterManySessions: a person has signed in at a service provider so often that most of the
+// sessions it knows by their name have ended. A sign-out there finds the live ones.
+func TestServiceProviderLogoutAfterManySessions(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewServing(t)
+	h.Config.Session.PerPerson = 500
+	key := samltest.NewKey("sp", h.Clock.Now())
+	h.Serve(farewell("wiki", key, wikiSLO, ""))
+	name := ""
+	signIn := func(n int) (list []*identitytest.Browser, indexes []string) {
+		for range n {
+			b, index := h.Browser(), ""
+			name, index = at(b, "wiki")
+			list, indexes = append(list, b), append(indexes, index)
+		}
+		return list, indexes
+	}
+	open := func(list []*identitytest.Browser) (n int) {
+		for _, b := range list {
+			if b.IsSignedIn() {
+				n++
+			}
+		}
+		return n
+	}
+	byRedirect := func(id string) []string {
+		at := identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, id, "wiki", name, ""), "", key)
+		return logoutOf(t, leads(h.Browser(), at)).Status()
+	}
+	old, _ := signIn(120)
+	h.Clock.Advance(2 * time.Hour)
+	if n := open(old); n != 0 {
+		t.Fatalf("%d sessions are open after two hours without use, want none", n)
+	}
+	t.Run("attack 9178: sessions that have ended hide the live ones", func(t *testing.T) {
+		browsers, indexes := signIn(20)
+		named := strings.Join(indexes[:10], "</samlp:SessionIndex><samlp:SessionIndex>")
+		ask := strings.Replace(logoutRequest(h, "_many1", "wiki", name, named), "/sso/logout", "/sso/logout/soap", 1)
+		a := h.Browser().Do(http.MethodPost, "/sso/logout/soap", `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>`+
+			signedBy(ask, samltest.Signature{Key: key})+`</soap:Body></soap:Envelope>`)
+		if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), identitytest.StatusNS+"Success") {
+			t.Errorf("a request by SOAP: %d, want success\n%s", a.Code, a.Body)
+		}
+		if ended, left := open(browsers[:10]), open(browsers[10:]); ended != 0 || left != 10 {
+			t.Errorf("by their indexes: %d of 10 sessions are open, and %d of the 10 others", ended, left)
+		}
+		if status := byRedirect("_many2"); !slices.Equal(status, []string{"Success"}) || open(browsers) != 0 {
+			t.Errorf("by the name alone: status %q, %d sessions are open", status, open(browsers))
+		}
+	})
+	t.Run("more live sessions than one request ends", func(t *testing.T) {
+		browsers, _ := signIn(104)
+		status := byRedirect("_many3")
+		if n := open(browsers); !slices.Equal(status, []string{"Responder", "PartialLogout"}) || n != 4 {
+			t.Errorf("status %q, %d sessions are open, want 4 and that the service provider is told", status, n)
+		}
+		if status = byRedirect("_many4"); !slices.Equal(status, []string{"Success"}) || open(browsers) != 0 {
+			t.Errorf("when it asks again: status %q, %d sessions are open", status, open(browsers))
+		}
+	})
+	h.CheckInvariants()
+}
+
 // framing is a watcher of a server with a client that is told by the browser.
 type framing struct{ identitytest.NoWatcher }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -98,6 +99,8 @@ type farewellRecord struct {
 	Sessions []string `cbor:"9,keyasint,omitempty"`
 	// Frames are the pages of clients that the browser loads along. (OpenID Connect Front-Channel Logout 2)
 	Frames []string `cbor:"10,keyasint,omitempty"`
+	// Left says that the request of Asker names more sessions than one request ends.
+	Left bool `cbor:"11,keyasint,omitempty"`
 }
 
 // farewellStep is one service provider.
@@ -115,6 +118,18 @@ func (r *farewellRecord) begun() bool {
 // done reports whether all of them have confirmed.
 func (r *farewellRecord) done() bool {
 	return !slices.ContainsFunc(r.Steps, func(s farewellStep) bool { return !s.Done })
+}
+
+// status returns the status of the answer to Asker. A logout that has not reached every service provider is partial,
+// and no success if sessions are left here. (SAML core 3.7.3.2)
+func (r *farewellRecord) status() (code, detail string) {
+	switch {
+	case r.Left:
+		return samlidp.Responder, samlidp.PartialLogout
+	case !r.done():
+		return samlidp.Success, samlidp.PartialLogout
+	}
+	return samlidp.Success, ""
 }
 
 // logoutRecord is a LogoutRequest that is posted without a browser.

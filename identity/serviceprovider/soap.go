@@ -48,11 +48,8 @@ func (s *Service) handleSOAP(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	detail := ""
-	if len(rec.Steps) > 0 { // they cannot be notified without the browser
-		detail = samlidp.PartialLogout
-	}
-	return s.answerSOAP(q, w, msg.ID, samlidp.Success, detail)
+	code, detail := rec.status() // the steps stay open: they cannot be taken without the browser
+	return s.answerSOAP(q, w, msg.ID, code, detail)
 }
 
 // answerSOAP answers a LogoutRequest that came without a browser.
