@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -159,6 +160,32 @@ func TestEndedSessionsMakeRoomFirst(t *testing.T) {
 	h.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)
 	if !kept.IsSignedIn() || h.Stored("identity_session") != 2 {
 		t.Errorf("the remembered session is good: %t, %d are stored, want true and 2", kept.IsSignedIn(), h.Stored("identity_session"))
+	}
+}
+
+// TestCollectedSessionMakesRoom: a session whose record was collected before it made room is told to the watcher like
+// any other. What others keep of a session would stay otherwise, and pile up with each sign-in.
+func TestCollectedSessionMakesRoom(t *testing.T) {
+	t.Parallel()
+	h := identitytest.New(t, func(c *identity.Config) { c.Session.PerPerson = 2 })
+	w := identitytest.NewWatcher()
+	h.Person.Watch(w)
+	var first string
+	for i := range 3 {
+		b := h.Browser()
+		b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+		if s, err := h.SessionOf(b); err != nil {
+			t.Fatal(err)
+		} else if i == 0 {
+			first = "session " + s.SessionID + " of " + s.Subject
+		}
+		h.Clock.Advance(20 * 24 * time.Hour)
+		if _, err := h.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told := w.Told.Take(t, h.Store); !slices.Equal(told, []string{first}) {
+		t.Errorf("told %q, want %q", told, first)
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 // not used for longest, is read before it makes room, and the others are not.
 
 // makeRoom ends sessions of a person until their list has room for one more: those that have ended by themselves, and
-// one that is still good, which it returns. The caller writes
-// the list.
+// one that is still good, which it returns. The caller writes the list.
 func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, global int64, now time.Time) (*Current, error) {
 	if len(list.Sessions) < s.cfg.PerPerson {
 		return nil, nil //nolint:nilnil // there is room
@@ -29,7 +28,13 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, glo
 		switch {
 		case err != nil:
 			return nil, err
-		case !found || rec.PersonID != personID:
+		case !found: // it was collected, and what others keep of it was not
+			if err := s.deps.Person.Watcher().SessionEnded(tx, personID, id); err != nil {
+				return nil, err
+			}
+			list.remove(id)
+			continue
+		case rec.PersonID != personID:
 			list.remove(id)
 			continue
 		}
