@@ -112,6 +112,7 @@ type Validity struct {
 	Now          time.Time
 	Until        time.Time           // validUntil of the metadata; zero: not given
 	Certificates []*x509.Certificate // whose signatures are accepted
+	Encryption   []*x509.Certificate // that assertions are encrypted for
 	AnyAge       bool                // of the certificates
 	Renewed      bool                // the metadata is fetched again before it ends, and that worked the last time
 	Unusable     error               // another reason why it cannot be used
@@ -135,19 +136,29 @@ func (v *Validity) Warnings() (out []idp.Warning) {
 	if v.Failure != nil {
 		say("its metadata could not be read again, and older metadata counts: %v", v.Failure)
 	}
-	if v.AnyAge || len(v.Certificates) == 0 {
+	if v.AnyAge {
 		return out
 	}
-	last := v.Certificates[0].NotAfter
-	for _, c := range v.Certificates {
+	if last, ends := v.lastOf(v.Certificates); ends {
+		say("the last certificate in its metadata is valid until %s, and its signatures are refused after that", day(last))
+	}
+	if last, ends := v.lastOf(v.Encryption); ends {
+		say("the last certificate for encryption in its metadata is valid until %s; assertions are encrypted for it after that too", day(last))
+	}
+	return out
+}
+
+// lastOf returns when the last of the certificates ends, and whether it has ended or will soon.
+func (v *Validity) lastOf(list []*x509.Certificate) (last time.Time, ends bool) {
+	if len(list) == 0 {
+		return last, false
+	}
+	for _, c := range list {
 		if c.NotAfter.After(last) {
 			last = c.NotAfter
 		}
 	}
-	if v.Now.Add(warnBefore).After(last) {
-		say("the last certificate in its metadata is valid until %s, and its signatures are refused after that", day(last))
-	}
-	return out
+	return last, v.Now.Add(warnBefore).After(last)
 }
 
 // ageless returns copies of certificates of which only the keys count.

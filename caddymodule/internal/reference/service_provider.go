@@ -24,7 +24,7 @@ var ServiceProvider = Block{
 		},
 		{
 			Word: "expired_certificates", Arguments: "accept", Default: "refused", Example: "expired_certificates accept",
-			Text: "Trusts the keys in its metadata although their certificates have expired, as SAML's metadata profile says: the key is trusted, not the certificate. " +
+			Text: "Trusts signatures by the keys in its metadata although their certificates have expired, as SAML's metadata profile says: the key is trusted, not the certificate. " +
 				"By default `check` and the log warn 30 days before the last certificate ends.",
 		},
 		{

@@ -32,7 +32,7 @@ type Metadata struct {
 	Services []Service
 	// Logout are the single logout services by binding.
 	Logout map[string]LogoutService
-	// Signing are the certificates of its requests, Encryption those that assertions are encrypted for.
+	// Signing are the certificates of its requests, Encryption those of RSA keys that assertions are encrypted for.
 	Signing, Encryption []*x509.Certificate
 	// Published are the certificates of its requests as its metadata say.
 	Published []*x509.Certificate
@@ -91,7 +91,7 @@ func parseMetadata(r io.Reader, o Options, now time.Time) (*Metadata, error) {
 	}
 	m.Published = m.Signing
 	if o.AcceptExpired {
-		m.Signing, m.Encryption = saml.Ageless(m.Signing), saml.Ageless(m.Encryption)
+		m.Signing = saml.Ageless(m.Signing)
 	}
 	return m, nil
 }

@@ -1,7 +1,6 @@
 package samlidp
 
 import (
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"io"
@@ -199,16 +198,20 @@ func attributes(list []Attribute) *etree.Element {
 	return s
 }
 
-// encryption returns the certificate that an assertion is encrypted for. nil: the service provider has no such key, or
-// names algorithms of which we write no one.
+// encryption returns the certificate that an assertion is encrypted for: one that is valid now if there is one,
+// otherwise any, since the key counts and sending the assertion as plain text would protect no one. nil: the service
+// provider has no such key, or names algorithms of which we write no one.
 func (m *Metadata) encryption(now time.Time) *x509.Certificate {
 	if len(m.Methods) > 0 && !slices.ContainsFunc(m.Methods, func(a string) bool { return a == aes256GCM || a == aes128GCM }) {
 		return nil
 	}
 	for _, c := range m.Encryption {
-		if _, ok := c.PublicKey.(*rsa.PublicKey); ok && saml.IsCurrent(c, now) {
+		if saml.IsCurrent(c, now) {
 			return c
 		}
+	}
+	if len(m.Encryption) > 0 {
+		return m.Encryption[0]
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ type Options struct {
 	Entity string
 	// Certificate, PEM or a PEM file, must have signed the metadata. Empty: unsigned metadata is accepted.
 	Certificate string
-	// AcceptExpired trusts the keys outside the validity of their certificates too.
+	// AcceptExpired trusts signatures by keys outside the validity of their certificates too.
 	AcceptExpired bool
 }
 
@@ -135,8 +135,8 @@ func (s *Source) isDue(now time.Time) bool {
 	return !s.current.holds(now) || now.Sub(s.read) >= s.age()
 }
 
-// Warnings returns what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first
-// attempt to read the metadata, if one is under way.
+// Warnings returns what keeps people from signing in, now or within 30 days, and which last certificate ends by then.
+// Until ctx ends it waits for the first attempt to read the metadata, if one is under way.
 func (s *Source) Warnings(ctx context.Context) []idp.Warning {
 	s.mu.Lock()
 	running := s.running
@@ -157,8 +157,8 @@ func (s *Source) Warnings(ctx context.Context) []idp.Warning {
 		return []idp.Warning{idp.NoOne(fmt.Errorf("its metadata cannot be read: %w", s.err))}
 	}
 	return (&saml.Validity{
-		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) &&
-			s.err == nil, Failure: s.err,
+		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, Encryption: m.Encryption, AnyAge: s.options.AcceptExpired,
+		Renewed: isRemote(s.from) && s.err == nil, Failure: s.err,
 	}).Warnings()
 }
 
