@@ -75,6 +75,9 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 		return out, &person.ValidationError{Field: "email", Problem: "is not an e-mail address"}
 	}
 	p, err := s.deps.Person.Place(n.person())
+	if err == nil {
+		err = s.deps.Person.CheckChosen(p.Username)
+	}
 	if err != nil {
 		return out, err
 	}

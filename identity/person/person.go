@@ -111,7 +111,7 @@ func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by audit.Actor)
 func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
 	if err == nil {
-		err = s.checkChosen(n.Username)
+		err = s.CheckChosen(n.Username)
 	}
 	if err != nil {
 		return Details{}, err

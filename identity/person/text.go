@@ -58,9 +58,9 @@ var label = regexp.MustCompile(`^[\pL\pN](?:[\pL\pM\pN_-]*[\pL\pM\pN])?$`)
 // EmailUsernames reports whether new usernames are e-mail addresses.
 func (s *Service) EmailUsernames() bool { return s.cfg.EmailUsernames }
 
-// checkChosen returns a *ValidationError if no one can get a username
+// CheckChosen returns a *ValidationError if no one can get a username
 // (docs/decisions/persons.md#usernames-that-are-addresses).
-func (s *Service) checkChosen(username string) error {
+func (s *Service) CheckChosen(username string) error {
 	if s.cfg.EmailUsernames && !IsEmail(strings.TrimSpace(username)) {
 		return &ValidationError{"username", "must be an e-mail address: identity has `usernames email`"}
 	}

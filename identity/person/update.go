@@ -135,6 +135,9 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	rec, prof := *was, ProfileRecord{Profile: d.Profile, Directory: d.Directory}
 	rec.Username, rec.Groups = strings.TrimSpace(d.Username), d.Groups
 	if d.State != was.State {
+		if d.State == Active && was.State == Invited {
+			return rec, prof, &ValidationError{"state", "must stay INVITED: only the person accepts an invitation"}
+		}
 		rec.moveTo(d.State)
 	}
 	if u.Foreign {
@@ -315,7 +318,7 @@ func (u *updateTx) rename(was, rec *Record) error {
 	if u.s.IsKept(was) {
 		return ErrNameKept
 	}
-	if err := u.s.checkChosen(rec.Username); err != nil {
+	if err := u.s.CheckChosen(rec.Username); err != nil {
 		return err
 	}
 	if err := tally(u.tx, rec.PartitionName(), 0); err != nil {

@@ -211,7 +211,7 @@ func applyUser(d *person.Details, o object) {
 	p, dir := &d.Profile, &d.Directory
 	d.Username = text(o, "userName")
 	switch active, said := o["active"].(bool); {
-	case said && active && d.State != person.Active:
+	case said && active && d.State != person.Active && d.State != person.Invited: // only the person accepts an invitation
 		d.State = person.Active
 	case said && !active && d.State == person.Active:
 		d.State = person.Blocked

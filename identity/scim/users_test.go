@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
@@ -308,5 +309,27 @@ func TestPreferredLanguage(t *testing.T) {
 		if err != nil || p.PreferredLocale != want || a.at("preferredLanguage") == "" {
 			t.Errorf("%s: preferred_locale %q, %v, want %q: %s", sent, p.PreferredLocale, err, want, a.raw)
 		}
+	}
+}
+
+// TestInvitedPerson: only the person accepts an invitation. A directory that lists them as active changes the rest.
+func TestInvitedPerson(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.units.Features.AcceptingInvitationEnabled = true
+	made, err := h.identity.Invitation.Invite(t.Context(), invitation.NewInvitation{Email: "bob@example.com"}, audit.Actor{ID: "ops"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "/Users/" + made.PersonID
+	put := h.want(200, "PUT", at, user(`"userName":"bob@example.com","active":true,"title":"Clerk","emails":[{"value":"bob@example.com"}]`))
+	for _, a := range []answer{put, h.want(200, "PATCH", at, patch("replace", "active", true))} {
+		if a.at(ours, "state") != "INVITED" || a.at("active") != "false" || a.at("title") != "Clerk" {
+			t.Errorf("someone invited, active by the directory: %s", a.raw)
+		}
+	}
+	h.want(200, "PATCH", at, patch("replace", "active", false))
+	if a := h.want(200, "GET", at, nil); a.at(ours, "state") != "INVITED" {
+		t.Errorf("someone invited, not active by the directory: %s", a.raw)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -76,6 +77,10 @@ func TestUsernamesAreAddresses(t *testing.T) {
 	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "ada"}, identitytest.Ops); !errors.As(err, &invalid) ||
 		invalid.Field != "username" {
 		t.Errorf("AddPerson(ada) = %v, want a *ValidationError of username", err)
+	}
+	invited := invitation.NewInvitation{Username: "ada", Email: "ada@example.com"}
+	if _, err := h.Invitation.Invite(t.Context(), invited, identitytest.Ops); !errors.As(err, &invalid) || invalid.Field != "username" {
+		t.Errorf("Invite(ada) = %v, want a *ValidationError of username", err)
 	}
 	h.Add(person.NewPerson{Username: "ada@example.com", Password: secret.New(identitytest.DemoPassword)})
 	rename := func(of, to string) error {

@@ -181,8 +181,7 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 // By returns an event that an actor causes. See New.
 func (r *Recorder) By(kind Type, by Actor) (Event, error) {
 	e, err := r.New(kind, by.Origin)
-	e.Actor, e.AgentUser = by.ID, by.ID
-	return e, err
+	return by.Fill(e, "", ""), err
 }
 
 // Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.

@@ -209,6 +209,9 @@ func TestActorFillsTheEvent(t *testing.T) {
 		if e.Actor != by.ID || e.AgentUser != by.Name || e.SessionID != by.Session || e.PersonID != "p" || e.Reason != "why" {
 			t.Errorf("event by %+v about p = %+v", by, e)
 		}
+		if e, err = h.rec.By(created, by); err != nil || e.Actor != by.ID || e.AgentUser != by.Name || e.SessionID != by.Session {
+			t.Errorf("event by %+v = %+v, %v", by, e, err)
+		}
 	}
 }
 
