@@ -280,11 +280,34 @@ func (r *jobRecord) job(id string) Job {
 	}
 }
 
-// WorkOff does all jobs there are, until they are done or ctx ends. A node that takes over goes on where the one before
-// has noted to be: what was done since is done again, and changes nothing.
-func (s *Service) WorkOff(ctx context.Context) error {
-	var ids []string
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
+// WorkOff does all jobs there are, until they are done or ctx ends: a part of each in turn, so none waits for the end of
+// a long one, and past one that fails, whose error it returns in the end. A node that takes over goes on where the one
+// before has noted to be: what was done since is done again, and changes nothing.
+func (s *Service) WorkOff(ctx context.Context) (failed error) {
+	skip := map[string]bool{} // those that have failed
+	for more := true; more; {
+		ids, err := s.open(ctx)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		more = false
+		for _, id := range ids {
+			if skip[id] {
+				continue
+			}
+			further, err := s.workOn(ctx, id)
+			if failed = errors.Join(failed, err); err != nil {
+				skip[id] = true
+			}
+			more = more || (further && err == nil)
+		}
+	}
+	return failed
+}
+
+// open returns the jobs that are not done.
+func (s *Service) open(ctx context.Context) (ids []string, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		ids = nil
 		for e, err := range openJobs.Scan(tx, storage.Range{Limit: countMost}) {
 			if err != nil {
@@ -294,12 +317,7 @@ func (s *Service) WorkOff(ctx context.Context) error {
 		}
 		return nil
 	})
-	for i := 0; i < len(ids) && err == nil; i++ {
-		for more := true; more && err == nil; {
-			more, err = s.workOn(ctx, ids[i])
-		}
-	}
-	return err
+	return ids, err
 }
 
 // workOn does a part of a job and notes how far it is. more reports whether the job goes on.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -201,6 +202,39 @@ func TestBulkEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBulkTakesTurns: work that is asked for later does not wait for the end of what was begun before.
+func TestBulkTakesTurns(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	long, short := h.crowd("crowd", 100), h.crowd("leaked", 5)
+	h.clock.Advance(time.Second)
+	b := h.as("operator@example.com")
+	for _, group := range []string{"crowd", "leaked"} {
+		b.acts("/admin/persons/block-many?all=yes&in=" + group)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	writes := 0
+	var count func()
+	count = func() {
+		if writes++; writes == 60 {
+			kill()
+		}
+		h.meanwhile.set(count)
+	}
+	h.meanwhile.set(count)
+	if err := h.console.Manage.WorkOff(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("work that is cut off = %v, want that it was canceled", err)
+	}
+	h.meanwhile.set(nil)
+	if of := h.inState(short, person.Blocked); of != 5 || h.inState(long, person.Blocked) > 60 {
+		t.Errorf("after 60 writes, %d of 5 are blocked, and %d of 100 who were to be before them", of, h.inState(long, person.Blocked))
+	}
+	h.must(h.console.Manage.WorkOff(t.Context()))
+	if n := h.inState(long, person.Blocked); n != 100 {
+		t.Errorf("%d of 100 are blocked in the end", n)
+	}
 }
 
 // TestBulkStopsAtOnce: once someone has stopped the work, no one is changed any more, also of those who were read
