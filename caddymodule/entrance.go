@@ -22,7 +22,8 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions,
 		Transactions: inst.transactions,
 		Robots:       inst.core.Robots, Limits: inst.core.Limits, Calls: inst.core.Calls, Usage: inst.core.Usage, Proofs: inst.authz.Proofs(),
-		Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz, DeviceBound: inst.identity.Session.BindsDevices(), Leave: inst.leave,
+		Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz, DeviceBound: inst.identity.Session.BindsDevices(), HasRules: inst.hasRules,
+		Leave: inst.leave,
 	}, nil
 }
 

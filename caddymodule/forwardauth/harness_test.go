@@ -177,6 +177,7 @@ func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
 	defer i.mu.Unlock()
 	return protect.Entrance{
 		Authority: i, Pages: i.pages, Proofs: i.proofs, Thumbprint: i.thumbprint, Limits: i.limits, Leave: func() {},
+		HasRules: func(string) bool { return true },
 	}, i.starting
 }
 

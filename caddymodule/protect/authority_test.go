@@ -52,7 +52,7 @@ type fakeAuthority struct {
 	proofs     *dpop.Proofs
 
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
-	hasRules func(string) bool
+	hasRules func(string) bool  // nil: every site has the rules that it had
 	limits   *limit.Counters
 	robots   *botauth.Verifier
 	robot    string // the domain of the robot of robots.localhost and robots.test

@@ -29,9 +29,10 @@ type Entrance struct {
 	Admit      func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
 	DeviceBound bool
-	Robots      *botauth.Verifier      // nil: no one is a robot
-	HasRules    func(text string) bool // whether a site has these rules, see App.RegisterRules; nil: that is not known
-	Leave       func()
+	Robots      *botauth.Verifier // nil: no one is a robot
+	// HasRules reports whether a site has these rules, see App.RegisterRules. nil: none has, so open requests end.
+	HasRules func(text string) bool
+	Leave    func()
 
 	Assertions asserter // nil: none are signed
 	// Transactions begins transactions. nil: none begin.

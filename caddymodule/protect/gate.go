@@ -76,8 +76,8 @@ func (p *Protect) Further(scopes, groups, audience []string, level string) (*Pro
 		Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
 		Assertion: p.Assertion, AssertionAlg: p.AssertionAlg, Transaction: p.Transaction,
 		Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight,
-		StripToken: p.StripToken,
-		log:        p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
+		StripToken: p.StripToken, fingerprint: p.fingerprint,
+		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
 	}
 	if err := f.setUp(caddyfileutil.NewVerbatimResolver()); err != nil {
 		return nil, err

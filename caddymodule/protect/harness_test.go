@@ -100,10 +100,14 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		if f.gone != nil {
 			return Entrance{}, f.gone
 		}
+		hasRules := f.hasRules
+		if hasRules == nil {
+			hasRules = func(string) bool { return true }
+		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
 			Authority: f, SavedForms: f.savedForms, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
-			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions,
+			Admit: admit, HasRules: hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions,
 			Transactions: f.transacts, Proofs: f.proofs,
 		}, nil
 	}

@@ -110,7 +110,7 @@ func (p *Protect) situation(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	defer in.Leave()
-	if in.HasRules != nil && !in.HasRules(p.fingerprint) {
+	if in.HasRules == nil || !in.HasRules(p.fingerprint) {
 		return nil, errOtherRules
 	}
 	now := situation{authority: in.Authority}

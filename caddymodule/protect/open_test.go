@@ -254,6 +254,10 @@ func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 	if one := rules("1", "Caddyfile:1"); one == rules("2", "Caddyfile:1") || one != rules("1", "Caddyfile:9") {
 		t.Error("rules are not told apart, or by their place")
 	}
+	unknown := &Protect{enter: func(context.Context) (Entrance, error) { return Entrance{Leave: func() {}}, nil }}
+	if _, err := unknown.situation(t.Context()); !errors.Is(err, errOtherRules) {
+		t.Errorf("where the rules of the configuration are not known, situation = %v, want that open requests end", err)
+	}
 	t.Run("attack 8054: what a reload takes away is still open", func(t *testing.T) {
 		site := func(change func(*Protect, *policy.Rule)) string {
 			rule := &policy.Rule{Place: "Caddyfile:1"}
