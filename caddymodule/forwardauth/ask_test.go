@@ -1,16 +1,22 @@
 package forwardauth_test
 
 import (
+	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
+	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 func ask(t *testing.T, g *forwardauth.Gates, q forwardauth.Question) forwardauth.Answer {
@@ -243,4 +249,76 @@ func TestQuestionThatNoRequestLedTo(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNarrowedGateAcceptsTheSameCredentials: parameters that ask for more leave a gate the credentials that it accepts,
+// and each is asked about and counted once.
+func TestNarrowedGateAcceptsTheSameCredentials(t *testing.T) {
+	t.Parallel()
+	const dav = "https://dav.test"
+	var asked atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"active":true,"sub":"1","username":"ada","scope":"read","groups":["staff"],"aud":["https://api.test"]}`)
+	}))
+	t.Cleanup(elsewhere.Close)
+	i := newIssuer(t)
+	files := &forwardauth.Gate{Origins: []string{dav}}
+	files.Accept = []string{"app_passwords"}
+	api := new(forwardauth.Gate)
+	api.Introspect = &introspect.Options{URL: elsewhere.URL, Client: "ops", Secret: "x"}
+	g := i.provisioned(&forwardauth.Gates{Named: map[string]*forwardauth.Gate{"dav": files, "api": api}}, nil)
+	who := ann()
+	who.AppPassword, who.Audience, who.UsageLimit = "1", []string{dav, wiki}, 9
+	password := i.make(secret.AppPassword, "", who)
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:"+password))
+	question := func(gate, host, authorization string) forwardauth.Question {
+		return forwardauth.Question{
+			Method: http.MethodGet, Scheme: "https", Host: host, Target: "/", Gate: gate, Header: headers("Authorization", authorization),
+		}
+	}
+	for name, c := range map[string]struct {
+		q         forwardauth.Question
+		met, more url.Values
+		count     func() int
+	}{
+		"an app password as a bearer token": {
+			question("dav", "dav.test", "Bearer "+password),
+			url.Values{"group": {"staff"}, "scope": {"read"}},
+			url.Values{"group": {"admins"}},
+			func() int { return i.used[password] },
+		},
+		"an app password by Basic": {
+			question("dav", "dav.test", basic),
+			url.Values{"group": {"staff"}, "level": {"2"}},
+			url.Values{"scope": {"write"}},
+			func() int { return i.used[password] },
+		},
+		"a token of another server": {
+			question("api", "api.test", "Bearer theirs"),
+			url.Values{"group": {"staff"}, "scope": {"read"}},
+			url.Values{"group": {"admins"}},
+			func() int { return int(asked.Load()) },
+		},
+		"a token of another server for the audience": {
+			question("api", "api.test", "Bearer theirs"),
+			url.Values{"audience": {"https://api.test"}},
+			url.Values{"audience": {dav}},
+			func() int { return int(asked.Load()) },
+		},
+	} {
+		for _, narrow := range []url.Values{nil, c.met} {
+			before := c.count()
+			c.q.Narrow = narrow
+			if a := ask(t, g, c.q); !a.Passed || a.Identity.Get("Remote-User") == "" || c.count() != before+1 {
+				t.Errorf("%s, asked with %v: %d %s, for %q, and it was counted %d times", name, narrow, a.Status, a.Body,
+					a.Identity.Get("Remote-User"), c.count()-before)
+			}
+		}
+		c.q.Narrow = c.more
+		if a := ask(t, g, c.q); a.Passed {
+			t.Errorf("%s passes with %v", name, c.more)
+		}
+	}
 }

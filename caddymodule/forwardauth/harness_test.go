@@ -81,7 +81,8 @@ func (i *issuer) find(key string) (*token.Introspection, error) {
 		return nil, i.doubt
 	}
 	if who := i.known[key]; who != nil {
-		return who, nil
+		found := *who
+		return &found, nil
 	}
 	return &token.Introspection{}, nil
 }

@@ -66,7 +66,8 @@ func HasSecret(target string) bool {
 	return codes != nil || tokenInQuery(query) != nil
 }
 
-// Further returns a handler with requirements in addition to those of p. Paths that are open in p are open there too.
+// Further returns a handler with requirements in addition to those of p. It accepts the same credentials, and paths
+// that are open in p are open there too.
 func (p *Protect) Further(scopes, groups, audience []string, level string) (*Protect, error) {
 	if len(audience) == 0 {
 		audience = p.Audience
@@ -76,13 +77,14 @@ func (p *Protect) Further(scopes, groups, audience []string, level string) (*Pro
 		Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
 		Assertion: p.Assertion, AssertionAlg: p.AssertionAlg, Transaction: p.Transaction,
 		Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight,
-		StripToken: p.StripToken, fingerprint: p.fingerprint,
+		StripToken: p.StripToken, Accept: p.Accept, fingerprint: p.fingerprint,
 		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
 	}
 	if err := f.setUp(caddyfileutil.NewVerbatimResolver()); err != nil {
 		return nil, err
 	}
-	f.takes.Any = true // p decides which tokens are named
+	f.takes.Any = true  // p decides which tokens are named
+	f.remote = p.remote // which p.enter asks already
 	f.name, f.fixed.asks, f.session = p.name, p.fixed.asks, p.session
 	if p.binder != nil {
 		f.binder = &binder{own: p.binder.own, parts: p.binder.parts, bare: true}
