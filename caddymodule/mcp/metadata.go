@@ -130,15 +130,15 @@ func (s *Sites) Known() []Known {
 	return slices.Clone(s.known)
 }
 
-// Serve answers a request for the metadata of a resource. false: it is another request.
-func (s *Sites) Serve(w http.ResponseWriter, r *http.Request) bool {
+// Serve answers a request for the metadata of a resource, and returns the status. 0: it is another request.
+func (s *Sites) Serve(w http.ResponseWriter, r *http.Request) (status int) {
 	path, ours := strings.CutPrefix(r.URL.Path, wellKnown)
 	if !ours || s == nil {
-		return false
+		return 0
 	}
 	body := s.find(r, path)
 	if body == nil {
-		return false
+		return 0
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*") // scripts of any origin can read what is public
@@ -148,20 +148,21 @@ func (s *Sites) Serve(w http.ResponseWriter, r *http.Request) bool {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "MCP-Protocol-Version")
 		h.Set("Access-Control-Max-Age", seconds)
-		w.WriteHeader(http.StatusNoContent)
+		status = http.StatusNoContent
 	case http.MethodGet, http.MethodHead:
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "public, max-age="+seconds)
 		h.Set("Content-Length", strconv.Itoa(len(body)))
-		w.WriteHeader(http.StatusOK)
-		if r.Method == http.MethodGet {
-			w.Write(body) //nolint:errcheck // the client went away
-		}
+		status = http.StatusOK
 	default:
 		h.Set("Allow", "GET, HEAD, OPTIONS")
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		status = http.StatusMethodNotAllowed
 	}
-	return true
+	w.WriteHeader(status)
+	if r.Method == http.MethodGet {
+		w.Write(body) //nolint:errcheck // the client went away
+	}
+	return status
 }
 
 // find returns the metadata for what follows the well-known path. Without a path they are those of the only resource of

@@ -84,6 +84,12 @@ func TestMCPSiteIsFound(t *testing.T) {
 		nil)); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST of metadata = %d, want 405", res.StatusCode)
 	}
+	for method, want := range map[string]string{http.MethodGet: "public: ", http.MethodPost: "invalid: "} {
+		out := s.Run("", "explain", "--method", method, "--url", site+"/.well-known/oauth-protected-resource/tools")
+		if !strings.Contains(out, want) {
+			t.Errorf("explain of %s of metadata = %s, want %s", method, out, want)
+		}
+	}
 
 	use := func(token string) int {
 		r := s.Request(http.MethodPost, site+"/tools", strings.NewReader("{}"))

@@ -44,7 +44,13 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	if bad := p.form(g); bad != nil {
 		return p.writeRefusal(g, bad)
 	}
-	if p.metadata.Serve(g.ResponseWriter, g.r) {
+	switch p.metadata.Serve(g.ResponseWriter, g.r) {
+	case 0:
+	case http.StatusMethodNotAllowed:
+		g.reason = refusals.MethodNotAllowed
+		return false
+	default:
+		g.metadata = true
 		return false
 	}
 	if err := p.bind(g); err != nil {

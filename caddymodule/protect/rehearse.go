@@ -125,6 +125,10 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		}
 		return next(w, r)
 	}))
+	if g.metadata {
+		out.Verdict, out.Why = Open, "it is the metadata by which MCP clients find the authorization server"
+		return out, err
+	}
 	out.Verdict, out.Reason = verdictOf[g.reason], g.reason
 	switch {
 	case passed && g.credential.token == "":

@@ -15,9 +15,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
@@ -43,6 +45,32 @@ var rehearsedSites = []string{
 	`"login":true,"origins":["https://site.test"],"rate_limits":{"plan":true,"limits":[` +
 		`{"rate":"60/min","per":"session","burst":"3","match":[{"method":["GET","POST"]}]},{"rate":"5/min","per":"claim","claim":"groups"}]}`,
 	`"partitions":["other"],"headers":[{"name":"X-User","claim":"sub"},{"name":"X-Groups","claim":"groups"}]`,
+	`"scopes":["a"],"mcp":{},"sites":["https://site.test"]`,
+	`"sites":["http://` + siteTriesItsRules + `"],` + rulesOfMethods + `,"shadow":{` + rulesOfMethods + `}`,
+}
+
+// siteTriesItsRules is the name of a site whose shadow rules are those in force.
+const siteTriesItsRules = "tries.test"
+
+const rulesOfMethods = `"rules":{
+	"deny":[{"name":"guests","match":[{"method":["GET"],"path":["/office/*"]}],"need":{"groups":["guests"]}}],
+	"allow":[{"name":"read","match":[{"method":["GET","HEAD"]}],"need":{"groups":["staff"]}},
+		{"name":"write","match":[{"method":["POST"]}],"need":{"level":"2"}}]}`
+
+// sameRules counts how often shadow rules that are those in force were tried, and how often they said something else.
+type sameRules struct {
+	*sites
+
+	tried, differed int
+}
+
+func (s *sameRules) CountShadow(site, _, live, shadow string) {
+	if site != siteTriesItsRules {
+		return
+	}
+	if s.tried++; live != shadow {
+		s.differed++
+	}
 }
 
 const triedRules = `"shadow":{"need":{"max_age":"1h"},"rules":{
@@ -66,6 +94,9 @@ func TestExplainedAsLive(t *testing.T) {
 	defer cancel()
 	fakes.Store(t.Name(), fake)
 	defer fakes.Delete(t.Name())
+	same := &sameRules{sites: &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}}
+	fake.counter = same
+	resources := new(mcp.Sites)
 	sites := make([]*Protect, len(rehearsedSites))
 	for i, options := range rehearsedSites {
 		p := &testProtect{Fake: t.Name()}
@@ -75,7 +106,10 @@ func TestExplainedAsLive(t *testing.T) {
 		if err := p.Provision(ctx); err != nil {
 			t.Fatal(err)
 		}
-		p.now, p.log = func() time.Time { return now }, zap.NewNop()
+		p.now, p.log, p.metadata = func() time.Time { return now }, zap.NewNop(), resources
+		if p.MCP != nil {
+			resources.Add(p.resourceServer(), p.issuer, nil)
+		}
 		sites[i] = &p.Protect
 	}
 	persons := []*token.Introspection{nil, {}}
@@ -98,14 +132,14 @@ func TestExplainedAsLive(t *testing.T) {
 		&token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write", "a"}})
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same requests each time
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
-	verdicts := map[Verdict]int{}
+	verdicts, answeredHere := map[Verdict]int{}, 0
 	for range rounds {
 		p, who, browser := sites[random.IntN(len(sites))], persons[random.IntN(len(persons))], random.IntN(2) == 0
 		browser = browser && (who == nil || who.UsageLimit == 0) // sessions have none
 		target := pick("/", "/office/x", "/office/plans/x", "/admin/x", "/recent/x", "/write", "/open/x", "/open/closed", "/closed/y", "/events",
 			"/elsewhere", "/office//x", "/Office/x",
-			"/office/%2e%2e/admin", "/admin;x", "/open/x?access_token=t", "/office/x?q=1")
-		method := pick("GET", "GET", "POST", "HEAD", "DELETE", "OPTIONS", "TRACE")
+			"/office/%2e%2e/admin", "/admin;x", "/open/x?access_token=t", "/office/x?q=1", "/.well-known/oauth-protected-resource")
+		method := pick("GET", "GET", "POST", "HEAD", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 		headers := http.Header{}
 		for _, h := range [][2]string{
 			{"Accept", "text/html"},
@@ -125,6 +159,10 @@ func TestExplainedAsLive(t *testing.T) {
 		request := func() *http.Request {
 			r := httptest.NewRequest(method, target, nil)
 			r.Host, r.Header = "site.test", headers.Clone()
+			if method == http.MethodConnect { // a WebSocket over HTTP/2
+				r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+				r.Header[":protocol"] = []string{"websocket"}
+			}
 			return r
 		}
 		now = now.Add(time.Duration(random.IntN(int(40 * time.Millisecond))))
@@ -173,7 +211,13 @@ func TestExplainedAsLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		verdicts[told.Verdict]++
-		if (hits == 1) != (seen != nil) || (told.Verdict == Allow || told.Verdict == Open) != (seen != nil) || !maps.Equal(told.Headers, seen) ||
+		// Metadata of resources are for everyone, and no upstream is asked for them.
+		metadata := seen == nil && lw.Code < http.StatusMultipleChoices
+		if metadata {
+			answeredHere++
+		}
+		if (hits == 1) != (seen != nil) || told.Verdict.Passes() != (seen != nil || metadata) || metadata && told.Verdict != Open ||
+			!maps.Equal(told.Headers, seen) ||
 			rw.Code != lw.Code || rw.Header().Get("WWW-Authenticate") != lw.Header().Get("WWW-Authenticate") ||
 			rw.Header().Get("RateLimit") != lw.Header().Get("RateLimit") || rw.Header().Get("Retry-After") != lw.Header().Get("Retry-After") {
 			t.Fatalf("%s %s %v by %+v at %s: live %d %v %q, told %s %d %v %q", method, target, headers, who, p.name, lw.Code, seen,
@@ -185,6 +229,12 @@ func TestExplainedAsLive(t *testing.T) {
 				t.Fatalf("%s %s by %+v: %s decides and is said to be %q", method, target, who, l.Rule, l.Fit)
 			}
 		}
+	}
+	if answeredHere == 0 || same.tried == 0 {
+		t.Errorf("%d requests were for metadata, and %d were judged by rules that are tried", answeredHere, same.tried)
+	}
+	if same.differed > 0 {
+		t.Errorf("of %d requests, %d got another verdict from shadow rules that are those in force", same.tried, same.differed)
 	}
 	for _, v := range []Verdict{Open, Allow, SignIn, StepUp, Again, Wait, Deny, Invalid} {
 		if verdicts[v] == 0 {

@@ -152,7 +152,7 @@ func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
 			return out, missing(now.missing).cause
 		}
 	}
-	return now.rules.Select(g.r, func() string { return g.protect.robot(g, now.rules) })
+	return now.rules.Select(asUpstream(g.r), func() string { return g.protect.robot(g, now.rules) })
 }
 
 // compare counts and stores the verdict of the shadow rules next to the live one, and logs a difference.

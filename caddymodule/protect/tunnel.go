@@ -45,6 +45,7 @@ type requestState struct {
 	foreign    bool                 // its bearer token is one of the application, and its session decides
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
+	metadata   bool                 // it was for the metadata of a resource, which everyone gets
 	counted    *ratelimits.Counted  // how often its sender has come. nil: nothing is limited here
 	recording  *recording           // nil: it is not recorded
 	agent      *string              // the domain of the robot that has signed it, "" for none. nil: that is not known
