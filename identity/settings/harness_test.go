@@ -50,6 +50,7 @@ type brittle struct {
 	aborted atomic.Bool // updates run and are then undone
 
 	committed atomic.Pointer[func()] // is called once, when an update has been kept and its caller does not know yet
+	seen      atomic.Pointer[func()] // is called once, when a view has been read and its caller does not know yet
 }
 
 func (b *brittle) failUpdates(on bool) { b.aborted.Store(on) }
@@ -60,7 +61,9 @@ func (b *brittle) View(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := b.broken.Load(); err != nil {
 		return *err
 	}
-	return b.Store.View(ctx, fn)
+	err := b.Store.View(ctx, fn)
+	once(&b.seen, err)
+	return err
 }
 
 func (b *brittle) Update(ctx context.Context, fn func(storage.Tx) error) error {
@@ -73,10 +76,15 @@ func (b *brittle) Update(ctx context.Context, fn func(storage.Tx) error) error {
 		}
 		return storage.ErrUnavailable
 	})
-	if f := b.committed.Load(); f != nil && err == nil && b.committed.CompareAndSwap(f, nil) {
+	once(&b.committed, err)
+	return err
+}
+
+// once calls a hook for the first time that there is no error.
+func once(hook *atomic.Pointer[func()], err error) {
+	if f := hook.Load(); f != nil && err == nil && hook.CompareAndSwap(f, nil) {
 		(*f)()
 	}
-	return err
 }
 
 // fixed is a provider of the Caddyfile.

@@ -3,7 +3,6 @@ package settings
 import (
 	"context"
 	"errors"
-	"net/http"
 	"reflect"
 	"strconv"
 
@@ -61,7 +60,7 @@ func (o keyPairOwner) permit(tx storage.Tx, rights Rights, replaced []keystore.N
 				continue
 			}
 			if named = true; rights < Owner && m.Removable && m.AdministratorsEnabled {
-				return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, path))
+				return nil, refuseOrdinary(path)
 			}
 		}
 		if named {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
-	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -53,7 +51,7 @@ func (s *Service) RemoveLogo(ctx context.Context, id string, by audit.Actor) err
 // makes a new version, so every node reads the pictures again.
 func (s *Service) changeLogo(ctx context.Context, id string, by audit.Actor, change func(storage.Tx) error) error {
 	if rights, _ := ctx.Value(rightsKey{}).(Rights); rights != Owner {
-		return withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, "logo"))
+		return refuseOrdinary("logo")
 	}
 	e, err := s.events.New(configurationUpdated, by.Origin)
 	if err != nil {

@@ -62,7 +62,7 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 	}
 	switch {
 	case rights == Ordinary && len(signIn) > 0:
-		return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, signIn[0].Path))
+		return nil, refuseOrdinary(signIn[0].Path)
 	case rights < Owner:
 		if id := changedForAdministrators(from, to); id != "" {
 			return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only_method", "method",
@@ -80,9 +80,13 @@ func applyKeyPairs(tx storage.Tx, pairs *keystore.Change, rights Rights) ([]Chan
 		return nil, err
 	}
 	if rights == Ordinary && len(changed) > 0 {
-		return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, changed[0].Path))
+		return nil, refuseOrdinary(changed[0].Path)
 	}
 	return changed, pairs.Apply(tx)
+}
+
+func refuseOrdinary(path string) error {
+	return withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, path))
 }
 
 const ownersOnly = "can be changed only by an owner of the admin console, the command line or an API client with the API administrators"

@@ -198,6 +198,54 @@ func TestSignInSettingsAreTold(t *testing.T) {
 	}
 }
 
+// TestSwitchesOfSignInStayOpen: someone who is not an owner neither sets a switch of sign-in against the Caddyfile, by
+// sending the value that it has, nor takes back that an owner has set it.
+func TestSwitchesOfSignInStayOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	operator := audit.Actor{ID: "operator"}
+	const whole = `{"features":{"pin_enabled":false,"sign_up_enabled":false}}`
+	if _, err := w.service.Import(t.Context(), []byte(whole), operator); err != nil {
+		t.Fatal(err)
+	}
+	w.serving(settings.Config{Switches: map[string]bool{"features.sign_up_enabled": true, "features.pin_enabled": true}})
+	w.shows(reset, `"pin_enabled":true`, `"sign_up_enabled":false`)
+
+	w = newWorld(t)
+	w.imports(`{"features":{"pin_enabled":false}}`)
+	list, _, err := w.service.UnitStates(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range list {
+		if u.Name == "features" {
+			if _, err := w.service.ResetMember(t.Context(), "features", u.Tag, "features.pin_enabled", operator); err == nil {
+				t.Error("an operator resets a switch of sign-in that an owner has set")
+			}
+		}
+	}
+	w.serving(settings.Config{Switches: map[string]bool{"features.pin_enabled": true}})
+	w.shows(reset, `"pin_enabled":false`)
+}
+
+// TestUndoLeavesOtherSwitches: a switch of another unit that is set while someone undoes a change stays set.
+func TestUndoLeavesOtherSwitches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.imports(`{"step_up":{"second_factor":"ALWAYS"}}`)
+	last, err := w.service.LastChange(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meanwhile := func() { w.imports(`{"features":{"sign_up_enabled":false}}`) }
+	w.store.seen.Store(&meanwhile)
+	if _, err := w.service.Undo(settings.WithRights(t.Context(), settings.Owner), last.ID, audit.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	w.serving(settings.Config{Switches: map[string]bool{"features.sign_up_enabled": true}})
+	w.shows(reset, `"sign_up_enabled":false`)
+}
+
 // TestUndoNeedsTheSameRights: no one undoes what they could not change.
 func TestUndoNeedsTheSameRights(t *testing.T) {
 	t.Parallel()

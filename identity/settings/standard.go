@@ -110,7 +110,36 @@ func (c chosen) with(e edit, changed []Change) chosen {
 	for _, path := range e.unset {
 		delete(out, path)
 	}
+	for _, un := range e.undone {
+		for _, path := range switches()[un] {
+			if delete(out, path); e.chosen[path] {
+				out[path] = true
+			}
+		}
+	}
 	return out
+}
+
+// permitted returns c without what the rights do not cover. Whether a switch of sign-in is set decides whether the
+// Caddyfile does, so it is up to owners even if the value stays: who sends back what was read sets none, and who resets
+// one is refused.
+func (c chosen) permitted(rights Rights, before chosen, changed []Change) (chosen, error) {
+	if rights != Ordinary {
+		return c, nil
+	}
+	changes := pathsOf(changed)
+	for _, paths := range switches() {
+		for _, path := range paths {
+			switch {
+			case c[path] == before[path] || !DecidesSignIn(path) || slices.Contains(changes, path): // permit looks at changes
+			case before[path]:
+				return nil, refuseOrdinary(path)
+			default:
+				delete(c, path)
+			}
+		}
+	}
+	return c, nil
 }
 
 // differs reports whether a switch of a unit is set that was not set before, or the other way around.

@@ -99,7 +99,7 @@ func (s *Service) lastChange(tx storage.Tx, st *state) (*LastChange, error) {
 	}
 	out := &LastChange{
 		ID: last.Revision, Actor: last.Actor, At: last.At, units: last.Units, to: st.units.clone(),
-		chosen: maps.Clone(st.chosen),
+		chosen: chosen{},
 	}
 	standard := s.standard.clone()
 	for _, name := range last.Units {
@@ -109,9 +109,6 @@ func (s *Service) lastChange(tx storage.Tx, st *state) (*LastChange, error) {
 		}
 		un := unitNamed(name)
 		reflect.ValueOf(un.of(out.to)).Elem().Set(reflect.ValueOf(un.of(standard)).Elem())
-		for _, path := range switches()[name] {
-			delete(out.chosen, path)
-		}
 		if !before.Stored {
 			continue
 		}
@@ -140,7 +137,7 @@ func (s *Service) Undo(ctx context.Context, id uint64, by audit.Actor) (changed 
 		return nil, preconditionFailed()
 	}
 	_, err = s.update(ctx, edit{
-		by: by, keepIDs: true, report: &changed, chosen: last.chosen,
+		by: by, keepIDs: true, report: &changed, undone: last.units, chosen: last.chosen,
 		match: func(st *state) bool {
 			return !slices.ContainsFunc(last.units, func(name string) bool { return st.revisions[name] != id })
 		},

@@ -42,7 +42,8 @@ type edit struct {
 	keepIDs bool
 	// unset are members that go back to their defaults: the switches among them no longer count as set.
 	unset []string
-	// chosen are the switches that count as set afterwards. nil: the current ones and those of the edit
+	// undone are units in which the switches of chosen count as set afterwards, and no others. nil: the edit sets switches
+	undone []string
 	chosen chosen
 	// report receives the changes. It may be nil.
 	report *[]Change
@@ -133,9 +134,13 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if e.report != nil {
 		*e.report = changed
 	}
-	set := e.chosen
-	if set == nil {
-		set = st.chosen.with(e, changed)
+	rights, _ := ctx.Value(rightsKey{}).(Rights)
+	if _, bound := st.bindingOf(e.client); bound != "" {
+		rights = Ordinary
+	}
+	set, err := st.chosen.with(e, changed).permitted(rights, st.chosen, changed)
+	if err != nil {
+		return nil, err
 	}
 	if e.dry && e.pairs != nil {
 		return st, s.store.View(ctx, func(tx storage.Tx) error {
@@ -144,12 +149,8 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			return err
 		})
 	}
-	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.pairs == nil {
+	if e.dry || len(changed) == 0 && maps.Equal(set, st.chosen) && e.pairs == nil {
 		return st, nil
-	}
-	rights, _ := ctx.Value(rightsKey{}).(Rights)
-	if _, bound := st.bindingOf(e.client); bound != "" {
-		rights = Ordinary
 	}
 	signIn, err := permit(rights, changed, st.units, next)
 	if err != nil {
