@@ -280,9 +280,9 @@ func (r *jobRecord) job(id string) Job {
 	}
 }
 
-// WorkOff does all jobs there are, until they are done or ctx ends: a part of each in turn, so none waits for the end of
-// a long one, and past one that fails, whose error it returns in the end. A node that takes over goes on where the one
-// before has noted to be: what was done since is done again, and changes nothing.
+// WorkOff does all jobs there are, until they are done or ctx ends: a part of each in turn, so none waits for the end
+// of a long one, and past one that fails, whose error is returned in the end. A node that takes over goes on where the
+// one before has noted to be: what was done since is done again, and changes nothing.
 func (s *Service) WorkOff(ctx context.Context) (failed error) {
 	skip := map[string]bool{} // those that have failed
 	for more := true; more; {
