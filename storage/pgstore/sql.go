@@ -11,10 +11,10 @@ import (
 type texts struct {
 	table, meta string
 
-	getText, putText, deleteText, sweepText, notifyText, healthText string
-	beginView, beginUpdate                                          []statement
-	scanTexts                                                       [2]struct{ bounded, open string } // ascending, descending
-	durability                                                      string
+	getText, putText, deleteText, notifyText, healthText string
+	beginView, beginUpdate                               []statement
+	scanTexts                                            [2]struct{ bounded, open string } // ascending, descending
+	durability                                           string
 }
 
 // newTexts returns the statements for the tables of a schema; empty: the first of the search path.
@@ -30,7 +30,6 @@ func newTexts(schema string) *texts {
 	q.putText = "INSERT INTO " + q.table + " (k, v, x, c) SELECT * FROM unnest($1, $2, $3, $4) " +
 		"ON CONFLICT (k) DO UPDATE SET v = excluded.v, x = excluded.x, c = excluded.c"
 	q.deleteText = "DELETE FROM " + q.table + " WHERE k = ANY($1)"
-	q.sweepText = "DELETE FROM " + q.table + " WHERE k IN (SELECT k FROM " + q.table + " WHERE x < "
 	q.notifyText = "SELECT pg_notify($1, p) FROM unnest($2) AS p"
 	for i, order := range [...]string{"", " DESC"} {
 		from := "SELECT k, v, x, c FROM " + q.table + " WHERE k >= $1"

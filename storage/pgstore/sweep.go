@@ -63,7 +63,7 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 }
 
 // sweep removes one batch. It is no serializable transaction and need not be one: of a record it looks at the expiry
-// alone, in the same statement that locks and removes it.
+// alone, and once more after it has waited for the lock of a row that another transaction rewrites.
 func (s *Store) sweep(ctx context.Context) (int, error) {
 	c, err := s.pool.get(ctx)
 	if err != nil {
@@ -83,13 +83,14 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 }
 
 func (q *texts) sweep(now func() time.Time) statement {
-	const limit = " ORDER BY x LIMIT %d)"
+	// After the wait for a lock the database looks at the new row by the outer condition alone. In coalesce no index fits
+	// it: with old statistics PostgreSQL would read all expired records by that of x, and the batch again for each.
+	text := func(at string) string {
+		return "DELETE FROM " + q.table + " WHERE coalesce(x < " + at + ", false) AND k IN (SELECT k FROM " + q.table + " WHERE x < " + at +
+			fmt.Sprintf(" ORDER BY x LIMIT %d)", sweepBatch)
+	}
 	if now == nil {
-		return statement{sql: q.sweepText + "now()" + fmt.Sprintf(limit, sweepBatch)}
+		return statement{sql: text("now()")}
 	}
-	return statement{
-		q.sweepText + "$1" + fmt.Sprintf(limit, sweepBatch),
-		[]uint32{typeTime},
-		[][]byte{int8Of(now().UnixMicro() - epoch2000)},
-	}
+	return statement{text("$1"), []uint32{typeTime}, [][]byte{int8Of(now().UnixMicro() - epoch2000)}}
 }
