@@ -38,7 +38,7 @@ type Message struct {
 // Transport hands messages over to a mail server. It is safe for concurrent use.
 type Transport interface {
 	// Deliver returns nil when the server has taken the message. An error that wraps outbox.ErrRefused means that the
-	// message is lost. It ends within a bounded time.
+	// message is lost, one that wraps outbox.ErrAlone that the server may take others. It ends within a bounded time.
 	Deliver(ctx context.Context, m Message) error
 	// Check returns nil when the server answers and accepts the credentials. It sends nothing.
 	Check(ctx context.Context) error

@@ -18,6 +18,10 @@ import (
 // ErrRefused is returned or wrapped by a send function when a retry would be useless: the item is dropped.
 var ErrRefused = errors.New("outbox: rejected permanently")
 
+// ErrAlone is returned or wrapped by a send function when the failure is about this item alone: it is tried again, and
+// the others do not wait.
+var ErrAlone = errors.New("outbox: about this item alone")
+
 // errLate says that an item was not tried, because the claim on it is over.
 var errLate = errors.New("outbox: the claim is over")
 
@@ -155,7 +159,7 @@ func (p *pacer) wait(ctx context.Context, wake <-chan struct{}, pause time.Durat
 }
 
 // Run sends what is due until ctx ends. While the receiver accepts nothing, Run tries one item at a time, with growing
-// pauses.
+// pauses. The failure of a single item is no reason for one.
 func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id string, v T) error) {
 	pause := time.Duration(0)
 	p := newPacer(q.Every)
@@ -165,17 +169,19 @@ func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id st
 		if pause > 0 {
 			most = 1
 		}
-		sent, failed, err := q.Round(ctx, most, send)
+		n, err := q.round(ctx, most, send)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			q.Log.Error("outbox not read; it is tried again", zap.String("lane", q.Lane), zap.Error(err))
 			pause, p.next = 0, q.Every
-		case failed > 0 && sent == 0:
-			pause = min(max(2*pause, time.Second), time.Minute)
-		case sent > 0:
+		case n.sent+n.alone > 0:
 			pause, p.next = 0, 0 // there may be more
-		case p.next == 0:
-			p.next = q.Every
+		case n.failed > 0:
+			pause = min(max(2*pause, time.Second), time.Minute)
+		default: // nothing is due
+			if pause = 0; p.next == 0 {
+				p.next = q.Every
+			}
 		}
 		if !p.wait(ctx, q.wake, pause) {
 			return
@@ -194,9 +200,17 @@ type claim[T any] struct {
 func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Context, id string, v T) error) (sent, failed int,
 	err error,
 ) {
+	n, err := q.round(ctx, most, send)
+	return n.sent, n.failed, err
+}
+
+// outcome counts the items of a round.
+type outcome struct{ sent, failed, alone int } // alone: of failed, those whose failure is about them alone
+
+func (q *Queue[T]) round(ctx context.Context, most int, send func(ctx context.Context, id string, v T) error) (n outcome, err error) {
 	due, err := q.reserve(ctx, most)
 	if err != nil {
-		return 0, 0, err
+		return n, err
 	}
 	var wg sync.WaitGroup
 	results := make([]error, len(due))
@@ -220,13 +234,16 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 		if q.Tried != nil {
 			q.Tried(results[i])
 		}
+		if errors.Is(results[i], ErrRefused) || errors.Is(results[i], ErrAlone) {
+			n.alone++
+		}
 		fields := []zap.Field{zap.String("lane", q.Lane), zap.String("id", c.id), zap.Int("tries", c.rec.Tries), zap.Error(results[i])}
 		switch {
 		case results[i] == nil:
-			sent++
+			n.sent++
 			done = append(done, c.key)
 		case errors.Is(results[i], ErrRefused), c.rec.Tries >= q.Tries, q.now().Sub(c.rec.AddedAt) >= q.MaxAge:
-			failed++
+			n.failed++
 			if q.Keep > 0 {
 				missed = append(missed, miss[T]{c, results[i].Error(), true})
 			} else {
@@ -234,7 +251,7 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 			}
 			q.Log.Error("not taken; given up", fields...)
 		default:
-			failed++
+			n.failed++
 			if q.Keep > 0 {
 				missed = append(missed, miss[T]{c, results[i].Error(), false})
 			}
@@ -242,13 +259,13 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 		}
 	}
 	if len(done)+len(missed) == 0 {
-		return sent, failed, nil
+		return n, nil
 	}
 	at := q.now()
 	// Delivered items are deleted even if the worker is told to stop meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return sent, failed, q.store.Update(ctx, func(tx storage.Tx) error {
+	return n, q.store.Update(ctx, func(tx storage.Tx) error {
 		for _, key := range done {
 			if err := q.table.Delete(tx, key); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,9 +141,18 @@ func (t *Transport) Deliver(ctx context.Context, m notify.Message) error {
 		if errors.As(err, &failed) && failed.Reason == gomail.ErrSMTPRcptTo && failed.ErrorCode() >= 500 {
 			return fmt.Errorf("the server knows no such recipient (%d): %w", failed.ErrorCode(), outbox.ErrRefused)
 		}
+		if failed.ErrorCode() > 0 && failed.ErrorCode() != serviceNotAvailable && slices.Contains(ofOneMessage, failed.Reason) {
+			return fmt.Errorf("%w: %w", say(err), outbox.ErrAlone)
+		}
 		return say(err)
 	})
 }
+
+// ofOneMessage are the refusals that another message may not meet: they are about the recipient or the content, which a
+// server can also judge at the end.
+var ofOneMessage = []gomail.SendErrReason{gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose}
+
+const serviceNotAvailable = 421 // RFC 5321 3.8: the server closes the connection, whatever it was asked
 
 // Check implements notify.Transport.
 func (t *Transport) Check(ctx context.Context) error {

@@ -122,46 +122,49 @@ func read(t *testing.T, data string) {
 	}
 }
 
-// TestDeliverFails: every failure is an error within the timeout, and only an address that is unknown to the server is
-// given up.
+// TestDeliverFails: every failure is an error within the timeout. Only an address that is unknown to the server is
+// given up, and what may be about one message alone is told apart from what is about the server.
 func TestDeliverFails(t *testing.T) {
 	t.Parallel()
 	say := func(key, text string) func(*server) { return func(s *server) { s.say[key] = text } }
 	for name, tt := range map[string]struct {
 		server func(*server)
 		config func(*smtp.Config)
-		final  bool
-		left   int // messages that the server has nevertheless
+		kind   error // that of the outbox. nil: the server may be down
+		left   int   // messages that the server has nevertheless
 	}{
-		"no STARTTLS where it is demanded": {func(s *server) { s.tls = nil }, func(c *smtp.Config) { c.TLS = smtp.StartTLS }, false, 0},
-		"a certificate of nobody we know":  {nil, func(c *smtp.Config) { c.Roots = nil }, false, 0},
+		"no STARTTLS where it is demanded": {func(s *server) { s.tls = nil }, func(c *smtp.Config) { c.TLS = smtp.StartTLS }, nil, 0},
+		"a certificate of nobody we know":  {nil, func(c *smtp.Config) { c.Roots = nil }, nil, 0},
 		"a wrong password": {
 			func(s *server) { s.user = "gatehouse\x00secret" },
-			func(c *smtp.Config) { c.Password = secret.New("wrong") }, false, 0,
+			func(c *smtp.Config) { c.Password = secret.New("wrong") }, nil, 0,
 		},
-		"no AUTH":                {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, false, 0},
-		"a slow banner":          {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
-		"silence after the data": {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 3 * time.Second }, false, 1},
-		"a byte a moment":        {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
-		"4xx banner":             {say("banner", "421 later"), nil, false, 0},
-		"5xx banner":             {say("banner", "554 no"), nil, false, 0},
-		"4xx sender":             {say("MAIL", "451 later"), nil, false, 0},
-		"5xx sender":             {say("MAIL", "550 no"), nil, false, 0},
-		"4xx recipient":          {say("RCPT", "450 ann@example.com is busy"), nil, false, 0},
-		"5xx recipient":          {say("RCPT", "550 5.1.1 ann@example.com is nobody"), nil, true, 0},
-		"5xx data":               {say("DATA", "554 no"), nil, false, 0},
-		"5xx after the data":     {say(".", "554 spam from ann@example.com"), nil, false, 1},
-		"drop after the data":    {say(".", "drop"), nil, false, 1},
-		"drop at once":           {say("banner", "drop"), nil, false, 0},
-		"no mail server":         {say("banner", "HTTP/1.1 400 Bad Request"), nil, false, 0},
+		"no AUTH":                {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, nil, 0},
+		"a slow banner":          {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, nil, 0},
+		"silence after the data": {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 3 * time.Second }, nil, 1},
+		"a byte a moment":        {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, nil, 0},
+		"4xx banner":             {say("banner", "421 later"), nil, nil, 0},
+		"5xx banner":             {say("banner", "554 no"), nil, nil, 0},
+		"4xx sender":             {say("MAIL", "451 later"), nil, nil, 0},
+		"5xx sender":             {say("MAIL", "550 no"), nil, nil, 0},
+		"4xx recipient":          {say("RCPT", "450 ann@example.com is busy"), nil, outbox.ErrAlone, 0},
+		"421 to a recipient":     {say("RCPT", "421 overloaded"), nil, nil, 0},
+		"5xx recipient":          {say("RCPT", "550 5.1.1 ann@example.com is nobody"), nil, outbox.ErrRefused, 0},
+		"5xx data":               {say("DATA", "554 no"), nil, outbox.ErrAlone, 0},
+		"5xx after the data":     {say(".", "554 spam from ann@example.com"), nil, outbox.ErrAlone, 1},
+		"drop after the data":    {say(".", "drop"), nil, nil, 1},
+		"drop at once":           {say("banner", "drop"), nil, nil, 0},
+		"no mail server":         {say("banner", "HTTP/1.1 400 Bad Request"), nil, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, tt.server)
 			begin := time.Now()
 			err := transport(t, s, tt.config).Deliver(t.Context(), message)
-			if err == nil || errors.Is(err, outbox.ErrRefused) != tt.final {
-				t.Errorf("Deliver = %v, want an error, for good %t", err, tt.final)
+			for _, kind := range []error{outbox.ErrRefused, outbox.ErrAlone} {
+				if err == nil || errors.Is(err, kind) != errors.Is(tt.kind, kind) {
+					t.Errorf("Deliver = %v, want an error of the kind %v", err, tt.kind)
+				}
 			}
 			if err != nil && (strings.Contains(err.Error(), "ann@") || strings.Contains(err.Error(), "Hallo")) {
 				t.Errorf("Deliver = %v, which tells an address or the message", err)
