@@ -31,7 +31,8 @@ const (
 	nameForm  = "20060102-150405"
 )
 
-// MostFiles is the maximum number of files of Start in the directory. None is removed by itself.
+// MostFiles is the maximum number of files of Start in the directory. Only those of the schedule are removed by
+// themselves.
 const MostFiles = 20
 
 // State is the progress of a backup.
@@ -209,14 +210,18 @@ func (s *Service) Start(ctx context.Context, by audit.Actor) error {
 		return err
 	}
 	now := s.now()
-	path := filepath.Join(s.Dir, "gatehouse-"+now.Format(nameForm)+"-"+e.ID[len(e.ID)-4:]+suffix)
+	end := suffix
+	if by.ID == scheduler {
+		end = scheduledSuffix
+	}
+	path := filepath.Join(s.Dir, "gatehouse-"+now.Format(nameForm)+"-"+e.ID[len(e.ID)-4:]+end)
 	rec := record{State: Running, File: path, Host: s.Host, By: by.Name, Began: now, Seen: now}
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
 		for other, err := range made.Scan(tx, storage.Range{Descending: true, Limit: MostFiles}) {
 			if err != nil {
 				return err
 			}
-			if other.Value.State == Running && other.Value.Host != "" && now.Sub(other.Value.Seen) < silent {
+			if other.Value.Host != "" && other.Value.goesOn(now) {
 				return ErrRunning
 			}
 		}
@@ -344,7 +349,7 @@ func (s *Service) List(tx storage.Tx, most int, now time.Time) (list []Backup, e
 			ID: e.Key, File: r.File, Host: r.Host, By: r.By, Problem: r.Problem, State: r.State, Bytes: r.Bytes, Records: r.Records,
 			Began: r.Began, Ended: r.Seen,
 		}
-		if b.State == Running && now.Sub(r.Seen) >= silent { // the server that wrote it was ended
+		if b.State == Running && !r.goesOn(now) { // the server that wrote it was ended
 			b.State, b.Problem = Failed, fmt.Sprintf("%s has not said anything since", cmp.Or(r.Host, "the command that writes it"))
 		}
 		list = append(list, b)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,10 +26,18 @@ var by = audit.Actor{ID: "admin", Name: "Ann"}
 type engine struct {
 	storage.Store
 
-	write func(ctx context.Context, w io.Writer) error
+	write    func(ctx context.Context, w io.Writer) error
+	readOnly atomic.Bool
 }
 
 func (e *engine) Backup(ctx context.Context, w io.Writer) error { return e.write(ctx, w) }
+
+func (e *engine) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if e.readOnly.Load() {
+		return storage.ErrUnavailable
+	}
+	return e.Store.Update(ctx, fn)
+}
 
 func newService(t *testing.T, write func(context.Context, io.Writer) error) *backup.Service {
 	t.Helper()
@@ -41,7 +50,8 @@ func newService(t *testing.T, write func(context.Context, io.Writer) error) *bac
 		write = raw.Backup
 	}
 	return &backup.Service{
-		Store: &engine{raw, write}, Recorder: &audit.Recorder{Random: rand.Reader, Now: time.Now}, Dir: filepath.Join(t.TempDir(), "backups"),
+		Store: &engine{Store: raw, write: write}, Recorder: &audit.Recorder{Random: rand.Reader, Now: time.Now},
+		Dir:  filepath.Join(t.TempDir(), "backups"),
 		Host: "node-1", Log: zap.NewNop(),
 	}
 }

@@ -36,3 +36,6 @@ type record struct {
 	Seen    time.Time `cbor:"8,keyasint"` // when it was known to go on, or to have ended
 	Problem string    `cbor:"9,keyasint,omitempty"`
 }
+
+// goesOn reports whether it is being made.
+func (r *record) goesOn(now time.Time) bool { return r.State == Running && now.Sub(r.Seen) < silent }

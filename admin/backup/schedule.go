@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +21,8 @@ const (
 
 	scheduler = "schedule" // who makes scheduled backups
 	only      = "schedule" // key of the one schedule, and of the one test
+
+	scheduledSuffix = "-" + scheduler + suffix // of the files that the schedule makes
 )
 
 // Every says how often backups are made.
@@ -147,42 +150,72 @@ func (s *Service) Due(ctx context.Context) error {
 	})
 }
 
-// prune removes the oldest files of the schedule in the directory of this machine until so many are left. Those that
-// people have made, or that failed, are not counted and stay.
+// prune removes files of the schedule from the directory of this machine until so many are left. Those that people have
+// made are not counted and stay.
 func (s *Service) prune(ctx context.Context, keep int) error {
-	var old []storage.Entry[record]
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
-		old = nil
-		kept := 0
-		for e, err := range made.Scan(tx, storage.Range{Descending: true}) {
-			if err != nil {
-				return err
-			}
-			r := &e.Value
-			if r.By != scheduler || !s.has(r) {
-				continue
-			}
-			if kept++; kept > keep {
-				old = append(old, e)
-			}
-		}
-		return nil
-	})
-	for _, e := range old {
-		if err != nil {
+	files, err := s.scheduled(ctx)
+	for i := 0; err == nil && i < len(files)-keep; i++ {
+		if err = os.Remove(files[i].path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			break
 		}
-		if err = os.Remove(e.Value.File); err != nil && !errors.Is(err, os.ErrNotExist) {
-			break
+		if err = nil; files[i].id != "" {
+			err = s.Store.Update(ctx, func(tx storage.Tx) error { return made.Delete(tx, files[i].id) })
 		}
-		err = s.Store.Update(ctx, func(tx storage.Tx) error { return made.Delete(tx, e.Key) })
 	}
 	return err
 }
 
+// scheduledFile is a file of the schedule.
+type scheduledFile struct {
+	path, id string // id: of its record. Empty: a restore has undone that
+}
+
+// scheduled returns the files of the schedule in the directory, except one that is being made, in the order in which
+// they can go: those that are not known to be complete, then the oldest. This machine may have had another name when it
+// made them.
+func (s *Service) scheduled(ctx context.Context) (list []scheduledFile, err error) {
+	found, err := os.ReadDir(s.Dir) // before the records, which are there before their files
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]storage.Entry[record]{}
+	if err := s.Store.View(ctx, func(tx storage.Tx) error {
+		for e, err := range made.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			known[e.Value.File] = e
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var complete []scheduledFile
+	for _, f := range found { // by their names, which begin with the time
+		path := filepath.Join(s.Dir, f.Name())
+		e, recorded := known[path]
+		ours := recorded && e.Value.By == scheduler || !recorded && strings.HasSuffix(f.Name(), scheduledSuffix)
+		switch {
+		case !ours || !f.Type().IsRegular() || e.Value.goesOn(s.now()):
+		case e.Value.State == Done:
+			complete = append(complete, scheduledFile{path, e.Key})
+		default:
+			list = append(list, scheduledFile{path, e.Key})
+		}
+	}
+	return append(list, complete...), nil
+}
+
 // has reports whether a backup is complete and in the directory of this machine.
 func (s *Service) has(r *record) bool {
-	return r.Host == s.Host && r.State == Done && filepath.Dir(r.File) == filepath.Clean(s.Dir)
+	if r.State != Done || filepath.Dir(r.File) != filepath.Clean(s.Dir) {
+		return false
+	}
+	info, err := os.Lstat(r.File)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Trial is a test of whether a backup can be restored.

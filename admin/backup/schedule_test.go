@@ -3,8 +3,11 @@ package backup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,6 +152,101 @@ func TestScheduleOfSeveral(t *testing.T) {
 	}
 }
 
+// TestFilesOfTheScheduleAreFound: the files of earlier nights are removed in their turn, although the server has
+// another name, or their records are gone or were never finished. Those that people have made stay.
+func TestFilesOfTheScheduleAreFound(t *testing.T) {
+	t.Parallel()
+	const nights, keep = backup.MostFiles + 5, 3
+	for name, tt := range map[string]struct {
+		due   func(t *testing.T, s *backup.Service)
+		after func(t *testing.T, night int, s *backup.Service) *backup.Service // a night; nil: the server goes on
+	}{
+		"a container has another name after each upgrade": {due, func(_ *testing.T, night int, s *backup.Service) *backup.Service {
+			return &backup.Service{Store: s.Store, Recorder: s.Recorder, Dir: s.Dir, Host: fmt.Sprint("container-", night), Log: s.Log}
+		}},
+		"a backup is restored that knows of no other": {due, func(t *testing.T, _ int, s *backup.Service) *backup.Service {
+			next := newService(t, nil)
+			next.Recorder, next.Dir = s.Recorder, s.Dir
+			return next
+		}},
+		"the outcome cannot be recorded": {due: func(t *testing.T, s *backup.Service) {
+			e, begun := s.Store.(*engine), make(chan struct{})
+			whole := e.write
+			e.write = func(ctx context.Context, w io.Writer) error {
+				<-begun
+				return whole(ctx, w)
+			}
+			err := s.Due(t.Context())
+			e.readOnly.Store(true)
+			close(begun)
+			s.Wait()
+			e.readOnly.Store(false)
+			if e.write = whole; err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := newScheduled(t, nil)
+			if err := s.Start(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
+			s.Wait()
+			made := files(t, s)[0]
+			for night := range nights {
+				if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: keep}, by); err != nil {
+					t.Fatal(err)
+				}
+				c.Advance(24 * time.Hour)
+				tt.due(t, s)
+				if got := plan(t, s); got.Problem != "" || !got.Last.Equal(c.Now()) {
+					t.Fatalf("night %d: plan = %+v, want a backup that began", night, got)
+				}
+				if tt.after != nil {
+					s = tt.after(t, night, s)
+				}
+			}
+			if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: keep}, by); err != nil {
+				t.Fatal(err)
+			}
+			c.Advance(time.Hour)
+			due(t, s)
+			if got := files(t, s); len(got) != 1+keep || !slices.Contains(got, made) {
+				t.Errorf("after %d nights there are the files %q, want %d of the schedule and Ann's %s", nights, got, keep, made)
+			}
+		})
+	}
+}
+
+// TestCompleteBackupsAreKept: what is not known to be complete is removed before anything that is.
+func TestCompleteBackupsAreKept(t *testing.T) {
+	t.Parallel()
+	s, c := newScheduled(t, nil)
+	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: 2}, by); err != nil {
+		t.Fatal(err)
+	}
+	night := func() {
+		t.Helper()
+		c.Advance(24 * time.Hour)
+		due(t, s)
+	}
+	night()
+	night()
+	good := files(t, s)
+	s.Store.(*engine).write = func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, "no backup at all")
+		return err
+	}
+	for range 3 {
+		night()
+	}
+	due(t, s)
+	if got := files(t, s); !slices.Equal(got, good) {
+		t.Errorf("after three backups that failed there are the files %q, want the complete ones %q", got, good)
+	}
+}
+
 // TestTrial: the newest backup is restored into a directory that is gone afterwards, and what was wrong with it is
 // said.
 func TestTrial(t *testing.T) {
@@ -184,6 +282,17 @@ func TestTrial(t *testing.T) {
 	}
 	if got := last(); got.State != backup.Done || got.Records == 0 || got.By != "Ann" || got.Problem != "" || len(files(t, s)) != 1 {
 		t.Errorf("trial = %+v, and there are %q", got, files(t, s))
+	}
+	renamed := &backup.Service{Store: s.Store, Recorder: s.Recorder, Dir: s.Dir, Host: "node-2", Restore: s.Restore, Log: s.Log}
+	if err := renamed.Try(t.Context(), by); err != nil {
+		t.Errorf("on the same machine with another name: %v", err)
+	}
+	renamed.Wait()
+	elsewhere := &backup.Service{
+		Store: s.Store, Recorder: s.Recorder, Dir: filepath.Join(t.TempDir(), "backups"), Host: "node-1", Restore: s.Restore, Log: s.Log,
+	}
+	if err := elsewhere.Try(t.Context(), by); !errors.Is(err, backup.ErrNone) {
+		t.Errorf("on a machine that has no file: %v, want %v", err, backup.ErrNone)
 	}
 	file := last().File
 	raw, err := os.ReadFile(file)
