@@ -106,10 +106,13 @@ type PasswordAsker interface {
 	AskPassword(ctx context.Context, c Credentials) (*Identity, error)
 }
 
+// FlowLength is the length of Request.Flow. It distinguishes our RelayState from one of the provider, such as a GUID.
+const FlowLength = 43
+
 // Request describes a sign-in at a Redirector.
 type Request struct {
 	// Flow names this sign-in. It is unguessable and valid for one answer. It is sent as RelayState or state and
-	// returned with the answer. 22 to 80 characters of base64url.
+	// returned with the answer. FlowLength characters of base64url.
 	Flow string
 	// Level is the lowest sufficient level, 0: any.
 	Level int

@@ -23,7 +23,7 @@ const (
 	// others it is sent along when the provider's page posts to us.
 	kindTracker = "tracker"
 
-	flowNameBytes = 32
+	flowNameBytes = idp.FlowLength * 6 / 8 // in base64url
 )
 
 // ProviderURL is the page that sends the browser of a sign-in to a provider.

@@ -21,7 +21,7 @@ type Subject struct {
 }
 
 // flowName has the form of the identity service's flow names.
-const flowName = "0123456789abcdefghijklmnopqrstuvwxyzABCDEF"
+const flowName = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
 // TestRedirector tests the contract of every Redirector, whatever its protocol. Each test gets a new subject.
 func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {

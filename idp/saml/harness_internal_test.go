@@ -63,7 +63,7 @@ const (
 	sloAt     = "https://idp.example.com/slo"
 	sloBackAt = "https://idp.example.com/slo/back"
 	arsAt     = "https://idp.example.com/ars"
-	flowID    = "0123456789abcdefghijklmnopqrst_-"
+	flowID    = "0123456789abcdefghijklmnopqrstuvwxyzABCDE_-"
 )
 
 // transport answers requests to every host.

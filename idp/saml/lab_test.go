@@ -25,7 +25,7 @@ const (
 	partner = "https://idp.example/entity"
 	acs     = "https://auth.example/saml/partner/acs"
 	sp      = "https://auth.example/saml/partner/metadata"
-	flow    = "0123456789abcdefghijklmnopqrstuv"
+	flow    = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 )
 
 // lab is a service provider with an identity provider that it trusts and a sign-in that has begun.

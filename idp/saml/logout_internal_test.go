@@ -317,7 +317,7 @@ func TestSignedOut(t *testing.T) {
 			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, "https://evil.example/", idpKey())
 		}, ""},
 		{"attack 166: somebody else's flow", func(w *world, to string) *http.Request {
-			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, strings.Repeat("x", 30), idpKey())
+			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, strings.Repeat("x", idp.FlowLength), idpKey())
 		}, ""},
 		{"attack 166: no RelayState", func(w *world, to string) *http.Request {
 			return w.arrives(answer(w, to, statusSuccess), bindingPost, paramResponse, "", idpKey())

@@ -279,7 +279,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 
 // isFlow reports whether s has the form of idp.Request.Flow.
 func isFlow(s string) bool {
-	return len(s) >= 22 && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool {
+	return len(s) == idp.FlowLength && !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 }

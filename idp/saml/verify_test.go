@@ -1,7 +1,11 @@
 package saml_test
 
 import (
+	"encoding/base64"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -189,6 +193,35 @@ func TestUnsolicited(t *testing.T) {
 	a.Request = ""
 	id, err = l.finishState(nil, l.idp.Response(a))
 	l.refused(t, id, err, "unsolicited")
+}
+
+// TestRelayStateOfTheProvider: with an unsolicited answer the RelayState is the provider's own. A GUID or a slug is not
+// taken for the name of a sign-in that began here.
+func TestRelayStateOfTheProvider(t *testing.T) {
+	t.Parallel()
+	for name, relay := range map[string]string{
+		"a GUID":           "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+		"a slug":           "customer-portal-homepage",
+		"a digest in hex":  strings.Repeat("0123456789abcdef", 4),
+		"shorter than one": flow[1:],
+		"longer than one":  flow + "a",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, func(c *saml.Config) { c.AllowUnsolicited = true })
+			a := l.honest()
+			a.Request = ""
+			form := url.Values{"SAMLResponse": {base64.StdEncoding.EncodeToString(l.idp.Response(a))}, "RelayState": {relay}}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, acs, strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if began, err := l.FlowOf(r); began != "" || err != nil {
+				t.Errorf("FlowOf = %q, %v, want none of ours", began, err)
+			}
+			if id, err := l.Finish(t.Context(), nil, r); err != nil || id.Subject != "anna@example" {
+				t.Errorf("Finish = %+v, %v", id, err)
+			}
+		})
+	}
 }
 
 func TestForceAuthn(t *testing.T) {
