@@ -163,17 +163,17 @@ func (p *Provider) serveLogout(w http.ResponseWriter, r *http.Request, h idp.Hos
 type incoming struct {
 	param, relay, binding string
 	raw                   []byte
+	query                 *redirected // nil: it came in a form
 }
 
-// receive reads a logout message. For the redirect binding it also verifies the signature, which is outside the
-// message; a message with an error must not be believed.
-func (p *Provider) receive(r *http.Request, m *idpMetadata) (*incoming, error) {
+// receive reads a logout message. Nothing of it is verified.
+func receive(r *http.Request) (*incoming, error) {
 	if r.Method == http.MethodGet {
 		q, err := parseRedirect(r.URL.RawQuery)
 		if err != nil {
 			return nil, err
 		}
-		return &incoming{q.Param, q.Relay, bindingRedirect, q.Raw}, q.verify(m, p.env.Now())
+		return &incoming{q.Param, q.Relay, bindingRedirect, q.Raw, q}, nil
 	}
 	if err := r.ParseForm(); err != nil {
 		return nil, &idp.Invalid{Reason: "the form cannot be read"}
@@ -198,24 +198,14 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if err != nil {
 		return nil, err
 	}
-	in, err := p.receive(r, m)
-	// The provider may sign with a key that is newer than our copy of its metadata.
-	if errors.As(err, new(*idp.Invalid)) && r.Method == http.MethodGet {
-		if newer := p.metadata.changed(ctx, m); newer != nil {
-			m = newer
-			in, err = p.receive(r, m)
-		}
-	}
-	want := logoutExpectation{Provider: m, Destination: p.at("slo")}
-	if in != nil && in.param == paramResponse {
-		want.Signed = err == nil && in.binding == bindingRedirect
-		return p.signedOut(ctx, w, r, h, in, want)
-	}
+	in, err := receive(r)
 	if err != nil {
 		return nil, err
 	}
-	want.Signed = in.binding == bindingRedirect
-	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
+	if in.param == paramResponse {
+		return p.signedOut(ctx, w, r, h, in, m)
+	}
+	msg, m, err := p.verifyLogout(ctx, in, m, "")
 	if refused := new(RefusedRequest); errors.As(err, &refused) {
 		return p.refuse(ctx, in, m, refused)
 	}
@@ -228,11 +218,28 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return p.signOut(ctx, r, h, in, m, msg)
 }
 
+// verifyLogout verifies a logout message. A response must name our request. It returns the metadata by which it did.
+func (p *Provider) verifyLogout(ctx context.Context, in *incoming, m *idpMetadata, request string) (*logoutMessage, *idpMetadata, error) {
+	var msg *logoutMessage
+	m, err := p.metadata.try(ctx, m, func(m *idpMetadata) (err error) {
+		want := logoutExpectation{Provider: m, Destination: p.at("slo"), Request: request}
+		if in.query != nil { // the signature is outside the message
+			if err := in.query.verify(m, p.env.Now()); err != nil {
+				return err
+			}
+			want.Signed = true
+		}
+		msg, err = p.verifier.logoutMessage(ctx, in.raw, want)
+		return err
+	})
+	return msg, m, err
+}
+
 // signedOut reads the provider's answer to our LogoutRequest. The person is signed out here already, so the browser
 // continues to the address that they asked for, whatever the answer says and even if it cannot be believed. An answer
 // to no sign-out of this browser is refused.
 func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming,
-	want logoutExpectation,
+	m *idpMetadata,
 ) (*idp.Next, error) {
 	if !isFlow(in.relay) {
 		return nil, &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"}
@@ -244,7 +251,7 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return nil, err
 	}
-	err = p.readSignedOut(ctx, in, want, state)
+	err = p.readSignedOut(ctx, in, m, state)
 	if err != nil && !errors.As(err, new(*idp.Invalid)) {
 		return nil, err
 	}
@@ -255,13 +262,12 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 }
 
 // readSignedOut verifies an answer to our LogoutRequest.
-func (p *Provider) readSignedOut(ctx context.Context, in *incoming, want logoutExpectation, state []byte) error {
+func (p *Provider) readSignedOut(ctx context.Context, in *incoming, m *idpMetadata, state []byte) error {
 	var f flow
 	if err := json.Unmarshal(state, &f); err != nil || f.ID == "" {
 		return &idp.Invalid{Reason: "the flow is not a sign-out"}
 	}
-	want.Request = f.ID
-	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
+	msg, _, err := p.verifyLogout(ctx, in, m, f.ID)
 	switch {
 	case err != nil:
 		return err
@@ -305,20 +311,15 @@ func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host
 	if err != nil {
 		return nil, err
 	}
-	read := func(m *idpMetadata) (*logoutMessage, error) {
-		root, message, err := openEnvelope(raw)
-		if err != nil {
-			return nil, invalidBy("the envelope", err)
-		}
-		return p.verifier.logoutIn(ctx, root, message, logoutExpectation{Provider: m, Destination: p.at("slo"), SOAP: true})
+	root, message, err := openEnvelope(raw)
+	if err != nil {
+		return nil, invalidBy("the envelope", err)
 	}
-	msg, err := read(m)
-	if errors.As(err, new(*idp.Invalid)) { // perhaps signed by a key that is newer than our copy of the metadata
-		if newer := p.metadata.changed(ctx, m); newer != nil {
-			m = newer
-			msg, err = read(m)
-		}
-	}
+	var msg *logoutMessage
+	m, err = p.metadata.try(ctx, m, func(m *idpMetadata) (err error) {
+		msg, err = p.verifier.logoutIn(ctx, root, message, logoutExpectation{Provider: m, Destination: p.at("slo"), SOAP: true})
+		return err
+	})
 	if refused := new(RefusedRequest); errors.As(err, &refused) {
 		p.logRefused(refused)
 		return p.soapResponse(ctx, refused.ID, statusRequester)

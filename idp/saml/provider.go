@@ -332,15 +332,12 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	want.Provider = m
-	v, err := read(ctx, want)
-	if errors.As(err, new(*idp.Invalid)) {
-		// The provider may sign with a key that is newer than our copy of its metadata.
-		if newer := p.metadata.changed(ctx, m); newer != nil {
-			want.Provider = newer
-			v, err = read(ctx, want)
-		}
-	}
+	var v *verified
+	_, err = p.metadata.try(ctx, m, func(m *idpMetadata) (err error) {
+		want.Provider = m
+		v, err = read(ctx, want)
+		return err
+	})
 	if errors.Is(err, errClass) { // the answer is genuine, but not sufficient
 		err = &idp.Rejection{Reason: "the person signed in there with a class other than the demanded one"}
 	}

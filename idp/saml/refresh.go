@@ -125,6 +125,18 @@ func (s *source) get(ctx context.Context) (*idpMetadata, error) {
 	return nil, fmt.Errorf("the provider's metadata: %w", s.err)
 }
 
+// try verifies a message by metadata, and once more by newer metadata if it is not valid by m: the provider may sign
+// with a key that our copy does not have. It returns the metadata of the last attempt.
+func (s *source) try(ctx context.Context, m *idpMetadata, verify func(*idpMetadata) error) (*idpMetadata, error) {
+	err := verify(m)
+	if errors.As(err, new(*idp.Invalid)) {
+		if newer := s.changed(ctx, m); newer != nil {
+			return newer, verify(newer)
+		}
+	}
+	return m, err
+}
+
 // changed fetches metadata again because an answer does not match it. It returns the new metadata if it has changed,
 // otherwise nil.
 func (s *source) changed(ctx context.Context, old *idpMetadata) *idpMetadata {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -234,6 +236,50 @@ func TestRefreshNewKey(t *testing.T) {
 	}
 	if n := p.count(); n != 2 {
 		t.Errorf("wrong answers made us ask the provider: %d times", n)
+	}
+}
+
+// TestLogoutNewKey: a provider that has replaced its key signs people out by each binding, although our copy of its
+// metadata is older.
+func TestLogoutNewKey(t *testing.T) {
+	t.Parallel()
+	for _, binding := range []string{bindingRedirect, bindingPost} {
+		t.Run(binding, func(t *testing.T) {
+			t.Parallel()
+			p := &publisher{body: metadataOf(entity, otherKey())}
+			w := newPublished(t, Config{}, p)
+			next, err := w.End(t.Context(), idp.EndRequest{Flow: flowID, Held: kept(t, "s-1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f flow
+			if err := json.Unmarshal(next.State, &f); err != nil {
+				t.Fatal(err)
+			}
+			p.set(func(p *publisher) { p.body = metadataOf(entity, idpKey()) })
+			w.clock.Advance(eager)
+			h := w.slo(w.arrives(w.theirs("LogoutRequest", logoutOf("p-1")), binding, paramRequest, "", idpKey()))
+			if h.failed != nil || len(h.queries) != 1 {
+				t.Errorf("a request by the new key: %v, ended %v, want one sign-out", h.failed, h.queries)
+			}
+			if h := w.slo(w.arrives(w.theirs("LogoutRequest", logoutOf("p-1")), binding, paramRequest, "", otherKey())); !isInvalid(h.failed) {
+				t.Errorf("a request by the old key: %v, want it refused", h.failed)
+			}
+
+			p.set(func(p *publisher) { p.body = metadataOf(entity, otherKey()) })
+			w.clock.Advance(eager)
+			w.host.state, w.host.ret = next.State, "/bye"
+			answer := w.theirs("LogoutResponse", func(e *etree.Element) {
+				e.CreateAttr("InResponseTo", f.ID)
+				e.CreateElement("samlp:Status").CreateElement("samlp:StatusCode").CreateAttr("Value", statusSuccess)
+			})
+			if h := w.slo(w.arrives(answer, binding, paramResponse, flowID, otherKey())); h.failed != nil || h.went.URL != "/bye" {
+				t.Errorf("an answer by the next key: %v", h.failed)
+			}
+			if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
+				t.Errorf("after an answer by the next key the metadata is still the earlier one: %v", err)
+			}
+		})
 	}
 }
 
