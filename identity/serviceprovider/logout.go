@@ -328,11 +328,9 @@ func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member,
 		want.Destination = s.deps.Issuer + soapPath
 	}
 	out.Logout, err = meta.ReadLogout(q.Context(), in, want)
-	if errors.As(err, new(*idp.Invalid)) {
-		if newer := m.source.Renew(q.Context(), meta); newer != nil {
-			meta = newer
-			out.Logout, err = meta.ReadLogout(q.Context(), in, want)
-		}
+	if newer := m.source.Renew(q.Context(), meta, err); newer != nil {
+		meta = newer
+		out.Logout, err = meta.ReadLogout(q.Context(), in, want)
 	}
 	if err != nil {
 		return nil, nil, nil, s.refuseLogout(q, m, meta, in, err)

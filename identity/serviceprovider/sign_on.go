@@ -163,11 +163,9 @@ func (s *Service) requestOf(q *webflow.Request, in *samlidp.Incoming) (*member, 
 	}
 	want := samlidp.Want{Destination: s.deps.Issuer + signOnPath, Signed: m.Signed, Now: s.now}
 	asked, err := meta.AuthnRequest(in, want)
-	if err != nil { // perhaps signed by a key, or for an address, that is newer than our copy of the metadata
-		if newer := m.source.Renew(q.Context(), meta); newer != nil {
-			meta = newer
-			asked, err = meta.AuthnRequest(in, want)
-		}
+	if newer := m.source.Renew(q.Context(), meta, err); newer != nil {
+		meta = newer
+		asked, err = meta.AuthnRequest(in, want)
 	}
 	if err != nil {
 		return nil, nil, nil, s.badRequest(q, m.ID, err)

@@ -97,7 +97,7 @@ func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte)
 			return nil
 		}
 	}
-	return invalid("the signature of the query is not the provider's")
+	return Stale(invalid("the signature of the query is not the provider's"))
 }
 
 // decodeBase64 decodes base64 that may contain white space, as XML allows.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 // evenStep is the step of time in which failures are answered. Decrypting and verifying an answer takes far less.
@@ -12,13 +14,17 @@ const evenStep = 500 * time.Millisecond
 // readUniformly reads an answer that is encrypted with CBC and not covered by a signature, as AD FS and Entra send by
 // default: the assertion is signed, then encrypted. An attacker who has recorded such an answer can change the
 // ciphertext and learn the plaintext, bit by bit, from how we fail. So all failures are one: the reason is the same
-// until the signature inside is verified, the page is the same anyway, and the time is a multiple of evenStep. A
-// success tells nothing, since the signature covers the whole plaintext, names the request, and counts once.
+// until the signature inside is verified, the page is the same anyway, and the time is a multiple of evenStep. All are
+// stale: otherwise a new read of the metadata would show which failures are those of the signature inside. A success
+// tells nothing, since the signature covers the whole plaintext, names the request, and counts once.
 func (v *verifier) readUniformly(ctx context.Context, read func() (*verified, error)) (*verified, error) {
 	began := v.now()
 	out, err := read()
 	if err != nil {
 		v.pause(ctx, untilStep(v.now().Sub(began)))
+	}
+	if errors.As(err, new(*idp.Invalid)) {
+		err = Stale(err)
 	}
 	return out, err
 }

@@ -3,12 +3,17 @@ package saml_test
 import (
 	"encoding/base64"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/beevik/etree"
 
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -42,6 +47,48 @@ func TestSignedThenEncrypted(t *testing.T) {
 			t.Errorf("%d waits for an answer that tells nothing", l.waited)
 		}
 	}
+}
+
+// TestSealedByNewKey: the signature of such an answer shows only after decryption, and a new read of the metadata must
+// not tell what is inside. So each answer that is refused is a reason to look for a new key of the provider.
+func TestSealedByNewKey(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var published atomic.Value
+	published.Store(l.idp.Metadata())
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Write(published.Load().([]byte)) //nolint:errcheck,forcetypeassert // octets; the client can have gone
+	}))
+	t.Cleanup(server.Close)
+	l.open(saml.Config{Metadata: server.URL})
+	sealed := func(change func(*samltest.Answer)) []byte {
+		a := l.honest()
+		a.SignResponse, a.SignAssertion = false, true
+		a.Encrypt, a.Content = samltest.NewKey("sp", l.now).Certificate, samltest.AES256CBC
+		change(&a)
+		return l.idp.Response(a)
+	}
+	for name, change := range map[string]func(*samltest.Answer){
+		"a signature of no one":      func(a *samltest.Answer) { a.Signature.Key = samltest.NewKey("evil", l.now) },
+		"for another service":        func(a *samltest.Answer) { a.SP = "https://other.example" },
+		"a key that is not ours":     func(a *samltest.Answer) { a.Encrypt = samltest.NewKey("evil", l.now).Certificate },
+		"without an inner signature": func(a *samltest.Answer) { a.SignAssertion = false },
+	} {
+		before := asked.Load()
+		l.now = l.now.Add(saml.Eager(false))
+		l.begin(idp.Request{Flow: flow, MaxAge: -1})
+		l.refuses(t, sealed(change), "")
+		if n := asked.Load() - before; n != 1 {
+			t.Errorf("attack 156: %s: the metadata was read %d times, want once whatever is inside", name, n)
+		}
+	}
+	l.idp.Key = samltest.NewKey("next", l.now)
+	published.Store(l.idp.Metadata())
+	l.now = l.now.Add(saml.Eager(false))
+	l.begin(idp.Request{Flow: flow, MaxAge: -1})
+	l.accepts(t, sealed(func(*samltest.Answer) {}), "anna@example")
 }
 
 // TestDecryptionOracle plays the attack on XML encryption: an attacker who has recorded an encrypted answer changes it

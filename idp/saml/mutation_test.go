@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -224,9 +225,7 @@ func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, 
 	began := time.Now()
 	id, err := m.send(raw)
 	cost = time.Since(began)
-	switch err.(type) { //nolint:errorlint // the errors are not wrapped
-	case nil, *idp.Invalid, *idp.Rejection:
-	default:
+	if err != nil && !errors.As(err, new(*idp.Invalid)) && !errors.As(err, new(*idp.Rejection)) {
 		t.Errorf("mutation %d: Finish = %v (%T)\n%s", seed, err, err, raw)
 	}
 	return id, cost

@@ -24,9 +24,30 @@ const (
 	// sign-ins do not wait for a provider that is down.
 	firstPause = 2 * time.Second
 	lastPause  = time.Minute
-	// eager is the minimum age of metadata that is fetched again because an answer does not match it.
-	eager = time.Minute
+	// eager is the time after an attempt before metadata is fetched again because a message does not match it. Anyone can
+	// send such a message, and the metadata of a federation has up to 256 MiB.
+	eager           = time.Minute
+	federationEager = 15 * time.Minute
 )
+
+// Eager returns how long after an attempt metadata can be fetched again because of a message.
+func Eager(federation bool) time.Duration {
+	if federation {
+		return federationEager
+	}
+	return eager
+}
+
+// stale marks the error of a message that can be valid by newer metadata of its sender.
+type stale struct{ error }
+
+func (s stale) Unwrap() error { return s.error }
+
+// Stale marks an error as one that newer metadata of the sender can settle.
+func Stale(err error) error { return stale{err} }
+
+// IsStale reports whether newer metadata of the sender can settle an error.
+func IsStale(err error) bool { return errors.As(err, new(stale)) }
 
 // source keeps the metadata of a provider. It fetches metadata on demand when the last copy has become old. If that
 // fails, the last valid copy is used until it expires.
@@ -125,11 +146,11 @@ func (s *source) get(ctx context.Context) (*idpMetadata, error) {
 	return nil, fmt.Errorf("the provider's metadata: %w", s.err)
 }
 
-// try verifies a message by metadata, and once more by newer metadata if it is not valid by m: the provider may sign
-// with a key that our copy does not have. It returns the metadata of the last attempt.
+// try verifies a message by metadata, and once more by newer metadata if that can settle the error: the provider may
+// sign with a key that our copy does not have. It returns the metadata of the last attempt.
 func (s *source) try(ctx context.Context, m *idpMetadata, verify func(*idpMetadata) error) (*idpMetadata, error) {
 	err := verify(m)
-	if errors.As(err, new(*idp.Invalid)) {
+	if IsStale(err) {
 		if newer := s.changed(ctx, m); newer != nil {
 			return newer, verify(newer)
 		}
@@ -137,12 +158,12 @@ func (s *source) try(ctx context.Context, m *idpMetadata, verify func(*idpMetada
 	return m, err
 }
 
-// changed fetches metadata again because an answer does not match it. It returns the new metadata if it has changed,
+// changed fetches metadata again because a message does not match it. It returns the new metadata if it has changed,
 // otherwise nil.
 func (s *source) changed(ctx context.Context, old *idpMetadata) *idpMetadata {
 	now := s.now()
 	s.mu.Lock()
-	if s.current == old && now.Sub(s.fetched) >= eager {
+	if s.current == old && now.Sub(s.tried) >= Eager(s.cfg.Entity != "") {
 		s.begin(now)
 	}
 	running := s.running

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -236,6 +237,118 @@ func TestRefreshNewKey(t *testing.T) {
 	}
 	if n := p.count(); n != 2 {
 		t.Errorf("wrong answers made us ask the provider: %d times", n)
+	}
+}
+
+// TestNotReadAgain: what newer metadata could not settle does not make us ask for it.
+func TestNotReadAgain(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: metadataOf(entity, idpKey())}
+	w := newPublished(t, Config{AllowUnsolicited: true}, p)
+	used := w.answerTo("")
+	if err := sign(used, idpKey()); err != nil {
+		t.Fatal(err)
+	}
+	again := func() *http.Request { return w.form("acs", url.Values{paramResponse: {encoded(t, used)}}) }
+	if _, err := w.Finish(t.Context(), nil, again()); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(eager)
+	logout := func() *etree.Element { return w.theirs("LogoutRequest", logoutOf("p-1")) }
+	late := logout()
+	late.CreateAttr("NotOnOrAfter", start.Format(instant))
+	text := base64.StdEncoding.EncodeToString([]byte("any text"))
+	for name, r := range map[string]*http.Request{
+		"an answer that was used before": again(),
+		"an answer that is no XML":       w.form("acs", url.Values{paramResponse: {text}}),
+		"an answer for another place":    w.posted(moved(w.answerTo("")), ""),
+		"an answer to another request":   w.posted(w.answerTo("_other"), ""),
+		"an answer without a signature":  w.form("acs", url.Values{paramResponse: {encoded(t, w.answerTo(""))}}),
+		"a logout that is no XML":        w.form("slo", url.Values{paramRequest: {text}}),
+		"a logout without a signature":   w.form("slo", url.Values{paramRequest: {encoded(t, logout())}}),
+		"a logout for another place":     w.arrives(moved(logout()), bindingPost, paramRequest, "", idpKey()),
+		"a logout that is too late":      w.arrives(late, bindingRedirect, paramRequest, "", idpKey()),
+		"a logout by no known algorithm": w.query(t, "none"),
+	} {
+		if strings.HasSuffix(r.URL.Path, "/slo") {
+			if h := w.slo(r); len(h.queries) > 0 {
+				t.Errorf("%s ends a session", name)
+			}
+		} else if _, err := w.Finish(t.Context(), nil, r); !isInvalid(err) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+		w.metadata.settle()
+		if n := p.count(); n != 1 {
+			t.Fatalf("%s: the provider was asked %d times, want once at the start", name, n)
+		}
+	}
+}
+
+// moved changes the destination of a message.
+func moved(e *etree.Element) *etree.Element {
+	e.CreateAttr("Destination", "https://other.example.com")
+	return e
+}
+
+// query is a sign-out that anyone can send: any text, with a signature that no one has made.
+func (w *world) query(t *testing.T, algorithm string) *http.Request {
+	t.Helper()
+	message, err := deflate([]byte("any text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := url.Values{paramRequest: {message}, paramAlg: {algorithm}, paramSig: {"AAAA"}}
+	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.at("slo")+"?"+values.Encode(), nil)
+}
+
+// TestFederationIsAskedSparingly: a stranger sends messages with signatures of no one, without a sign-in or a cookie.
+// The metadata of a federation, which is large, is read again each quarter of an hour at most, also while the
+// federation refuses. A new key of the provider is found nevertheless.
+func TestFederationIsAskedSparingly(t *testing.T) {
+	t.Parallel()
+	federation := func(keys ...*idp.Key) string {
+		return `<md:EntitiesDescriptor xmlns:md="` + nsMetadata + `">` + metadataOf("https://other.example.com", otherKey()) +
+			metadataOf(entity, keys...) + `</md:EntitiesDescriptor>`
+	}
+	p := &publisher{body: federation(otherKey())}
+	w := newPublished(t, Config{Entity: entity, AllowUnsolicited: true, Refresh: 24 * time.Hour}, p)
+	if _, err := w.metadata.get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stranger := func() {
+		t.Helper()
+		if h := w.slo(w.query(t, algRSASHA256)); !isInvalid(h.failed) {
+			t.Errorf("a sign-out with a signature of no one: %v", h.failed)
+		}
+		if _, err := w.Finish(t.Context(), nil, w.posted(w.answerTo(""), "")); !isInvalid(err) {
+			t.Errorf("an answer with a signature of someone else: %v", err)
+		}
+		w.metadata.settle()
+	}
+	hour := func() int {
+		t.Helper()
+		before := p.count()
+		for range 60 {
+			w.clock.Advance(time.Minute)
+			stranger()
+		}
+		return p.count() - before
+	}
+	t.Run("attack 6242: signatures of no one, each minute", func(t *testing.T) {
+		if n := hour(); n != 4 {
+			t.Errorf("the federation was asked %d times in an hour, want each quarter", n)
+		}
+	})
+	t.Run("attack 6242: while the federation refuses", func(t *testing.T) {
+		p.set(func(p *publisher) { p.code = http.StatusTooManyRequests })
+		if n := hour(); n != 4 {
+			t.Errorf("the federation was asked %d times in an hour, want each quarter", n)
+		}
+	})
+	p.set(func(p *publisher) { p.code, p.body = 0, federation(otherKey(), idpKey()) })
+	w.clock.Advance(15 * time.Minute)
+	if _, err := w.Finish(t.Context(), nil, w.posted(w.answerTo(""), "")); err != nil {
+		t.Errorf("an answer by the new key: %v", err)
 	}
 }
 

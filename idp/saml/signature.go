@@ -57,7 +57,7 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 		}
 		return out, nil
 	}
-	return nil, errors.New("the signature is not the provider's")
+	return nil, Stale(errors.New("the signature is not the provider's"))
 }
 
 // checkShape refuses all signatures except the simple kind of SAML core 5.4: enveloped, with one reference, to the
@@ -174,7 +174,7 @@ func candidates(sig *node, certificates []*x509.Certificate, now time.Time) ([]*
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no certificate of the provider matches, or the matching ones have expired")
+		return nil, Stale(errors.New("no certificate of the provider matches, or the matching ones have expired"))
 	}
 	return out, nil
 }

@@ -243,7 +243,7 @@ func (m *Metadata) service(q *Request) (Service, error) {
 				return s, nil
 			}
 		}
-		return Service{}, errors.New("AssertionConsumerServiceURL is not in the metadata")
+		return Service{}, saml.Stale(errors.New("AssertionConsumerServiceURL is not in the metadata"))
 	}
 	if q.serviceIndex >= 0 {
 		for _, s := range m.Services {
@@ -251,7 +251,7 @@ func (m *Metadata) service(q *Request) (Service, error) {
 				return s, nil
 			}
 		}
-		return Service{}, errors.New("AssertionConsumerServiceIndex is not in the metadata, or takes no response by POST")
+		return Service{}, saml.Stale(errors.New("AssertionConsumerServiceIndex is not in the metadata, or takes no response by POST"))
 	}
 	return m.DefaultService(), nil
 }

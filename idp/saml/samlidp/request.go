@@ -132,6 +132,8 @@ func (m *Metadata) AuthnRequest(in *Incoming, want Want) (*Request, error) {
 	return q, nil
 }
 
+var errUnsigned = errors.New("it is not signed, and has to be")
+
 // verified returns the message, read from what its signature covers if it has one.
 func (m *Metadata) verified(in *Incoming, want Want) (*saml.Node, error) {
 	n, err := saml.OpenMessage(in.raw)
@@ -152,8 +154,12 @@ func (m *Metadata) verified(in *Incoming, want Want) (*saml.Node, error) {
 	if again != nil {
 		n, signed = again, true
 	}
-	if (want.Signed || m.SignsRequests) && !signed {
-		return nil, errors.New("it is not signed, and has to be")
+	switch {
+	case signed:
+	case want.Signed:
+		return nil, errUnsigned
+	case m.SignsRequests:
+		return nil, saml.Stale(errUnsigned)
 	}
 	// SAML bindings 3.4.5.2, 3.5.5.2: a signed message names its destination. An unsigned one proves nothing by it.
 	if to, named := n.Attr("Destination"); (named || signed) && to != want.Destination {
@@ -246,8 +252,8 @@ func (q *Request) readContext(n *saml.Node) error {
 
 // invalid makes an *idp.Invalid of any error.
 func invalid(what string, err error) error {
-	if known := new(idp.Invalid); errors.As(err, &known) {
-		return known
+	if errors.As(err, new(*idp.Invalid)) {
+		return err
 	}
 	return &idp.Invalid{Reason: what, Cause: err}
 }

@@ -203,12 +203,16 @@ func (s *Source) Get(ctx context.Context) (*Metadata, error) {
 	return nil, errors.New("the metadata of the service provider has not arrived")
 }
 
-// Renew reads metadata again because a message does not fit them. It returns them if they have changed since, otherwise
-// nil.
-func (s *Source) Renew(ctx context.Context, old *Metadata) *Metadata {
+// Renew reads metadata again if newer ones can settle the error of a message: its key or its address is not in old. It
+// returns them if they have changed since, otherwise nil.
+func (s *Source) Renew(ctx context.Context, old *Metadata, err error) *Metadata {
+	if !saml.IsStale(err) {
+		return nil
+	}
 	now := s.now()
+	eager := saml.Eager(s.options.Entity != "")
 	s.mu.Lock()
-	if s.current == old && now.Sub(s.read) >= pause {
+	if s.current == old && now.Sub(s.read) >= eager && now.Sub(s.tried) >= eager {
 		s.begin(now, true)
 	}
 	running := s.running

@@ -12,7 +12,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
 // TestAnotherEntity: metadata that suddenly name another entity are not taken. Their author could otherwise pass
@@ -92,5 +94,102 @@ func TestReadBeforeItWasUp(t *testing.T) {
 	}
 	if said := source.Warnings(t.Context()); said != nil {
 		t.Errorf("Warnings = %q, want none", said)
+	}
+}
+
+// TestRenew: a message by a key that our copy of the metadata does not have, or for an address that it does not have,
+// has the metadata read again: after a minute, or after a quarter of an hour where it is that of a federation. Nothing
+// else does.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	key, next := samltest.NewKey("sp", now), samltest.NewKey("next", now)
+	request := func(by *samltest.Key, old, with string) *http.Request {
+		x := `<samlp:AuthnRequest xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ` +
+			`ID="_one" Version="2.0" IssueInstant="` + now.Format(time.RFC3339) + `" Destination="` + signOn + `" AssertionConsumerServiceURL="` +
+			service + `"><saml:Issuer>` + entity + `</saml:Issuer></samlp:AuthnRequest>`
+		doc := samltest.Parse([]byte(strings.Replace(x, old, with, 1)))
+		if by != nil {
+			samltest.Sign(doc.Root(), samltest.Signature{Key: by})
+		}
+		return message{xml: string(samltest.Bytes(doc))}.request()
+	}
+	for name, federation := range map[string]bool{"one service provider": false, "attack 6242: a federation": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			around := func(doc string) string {
+				if federation {
+					return `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` + doc + `</md:EntitiesDescriptor>`
+				}
+				return doc
+			}
+			var options samlidp.Options
+			if federation {
+				options.Entity = entity
+			}
+			var published atomic.Value
+			published.Store(around(xmlOf(key)))
+			var asked, later atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				io.WriteString(w, published.Load().(string)) //nolint:errcheck,forcetypeassert // a string; the client can have gone
+			}))
+			t.Cleanup(server.Close)
+			source, err := samlidp.NewSource(server.URL, options, server.Client(),
+				func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := source.Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// send delivers a message once the metadata can be read again, and returns how often that happened.
+			send := func(r *http.Request) int64 {
+				t.Helper()
+				later.Add(int64(saml.Eager(federation)))
+				before := asked.Load()
+				_, err := read(m, r, false)
+				if err == nil {
+					t.Error("the message is accepted")
+				}
+				source.Renew(t.Context(), m, err)
+				m = source.Known()
+				return asked.Load() - before
+			}
+			for what, r := range map[string]*http.Request{
+				"for another destination": request(key, signOn, "https://other.example.com"),
+				"of another version":      request(key, "2.0", "3.0"),
+				"an hour old":             request(key, now.Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)),
+			} {
+				if n := send(r); n != 0 {
+					t.Errorf("a message that is signed and %s has the metadata read %d times, want none", what, n)
+				}
+			}
+			for what, r := range map[string]*http.Request{
+				"by an unknown key":      request(next, "", ""),
+				"for an unknown address": request(key, service, service+"/new"),
+				"without a signature":    request(nil, "", ""),
+			} {
+				if n := send(r); n != 1 {
+					t.Errorf("a message %s has the metadata read %d times, want once", what, n)
+				}
+				before := asked.Load()
+				later.Add(int64(saml.Eager(federation)) - 1)
+				_, err := read(m, r, false)
+				if source.Renew(t.Context(), m, err) != nil || asked.Load() != before {
+					t.Errorf("a message %s has the metadata read again too soon", what)
+				}
+			}
+			published.Store(around(xmlOf(next)))
+			later.Add(int64(saml.Eager(federation)))
+			_, err = read(m, request(next, "", ""), false)
+			newer := source.Renew(t.Context(), m, err)
+			if newer == nil {
+				t.Fatalf("the new key is not found, after %v", err)
+			}
+			if _, err := read(newer, request(next, "", ""), false); err != nil {
+				t.Errorf("a message by the new key: %v", err)
+			}
+		})
 	}
 }
