@@ -203,9 +203,33 @@ func OpenMetadata(r io.Reader, entity string, trust *x509.Certificate, now time.
 	return root, around, err
 }
 
+// Version holds the validators of a copy of metadata, for a request for a newer one. The zero Version asks without a
+// condition. (RFC 9110 13.1)
+type Version struct{ etag, modified string }
+
+// VersionOf returns the version of the metadata in an answer.
+func VersionOf(res *http.Response) Version {
+	return Version{res.Header.Get("ETag"), res.Header.Get("Last-Modified")}
+}
+
+func (v Version) ask(req *http.Request) {
+	if v.etag != "" {
+		req.Header.Set("If-None-Match", v.etag)
+	}
+	if v.modified != "" {
+		req.Header.Set("If-Modified-Since", v.modified)
+	}
+}
+
+// ErrUnchanged says that a server has no metadata newer than our copy.
+var ErrUnchanged = errors.New("the metadata has not changed")
+
 // Open opens what has been written where metadata is: the metadata itself, a file, or an https address, which
-// client asks. answered is told of the answer. Metadata of a federation takes its time.
-func Open(ctx context.Context, source string, federation bool, client *http.Client, answered func(*http.Response)) (io.ReadCloser, error) {
+// client asks. answered is told of the answer. Metadata of a federation takes its time. have is the version of our
+// copy: ErrUnchanged means that there is no newer one.
+func Open(ctx context.Context, source string, federation bool, client *http.Client, have Version,
+	answered func(*http.Response),
+) (io.ReadCloser, error) {
 	switch {
 	case isXML(source):
 		return inMemory(source), nil
@@ -217,6 +241,7 @@ func Open(ctx context.Context, source string, federation bool, client *http.Clie
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/samlmetadata+xml, application/xml, text/xml")
+	have.ask(req)
 	if federation {
 		patient := *client
 		patient.Timeout, client = aggregateTime, &patient
@@ -226,11 +251,16 @@ func Open(ctx context.Context, source string, federation bool, client *http.Clie
 		return nil, withoutAddress(err)
 	}
 	answered(res)
-	if res.StatusCode != http.StatusOK {
-		_ = res.Body.Close()
-		return nil, fmt.Errorf("the answer is %s", res.Status)
+	switch {
+	case res.StatusCode == http.StatusOK:
+		return res.Body, nil
+	case res.StatusCode == http.StatusNotModified && have != Version{}:
+		err = ErrUnchanged
+	default:
+		err = fmt.Errorf("the answer is %s", res.Status)
 	}
-	return res.Body, nil
+	_ = res.Body.Close()
+	return nil, err
 }
 
 // FetchTime returns how long an attempt to read metadata takes at most.

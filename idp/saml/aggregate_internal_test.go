@@ -140,7 +140,7 @@ func TestAggregateLarge(t *testing.T) {
 		_, _ = io.WriteString(w, `</EntitiesDescriptor>`)
 	}))
 	t.Cleanup(server.Close)
-	r, err := Open(t.Context(), server.URL, true, server.Client(), func(*http.Response) {})
+	r, err := Open(t.Context(), server.URL, true, server.Client(), Version{}, func(*http.Response) {})
 	if err != nil {
 		t.Fatal(err)
 	}

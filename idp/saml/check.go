@@ -21,7 +21,7 @@ import (
 func (p *Provider) Check(ctx context.Context) (steps idp.Steps) {
 	now := p.env.Now()
 	var connection idp.Steps
-	m, err := p.metadata.fetchAnd(ctx, func(res *http.Response) { connection.Connection(res.TLS, res.Header, now) })
+	m, err := p.metadata.fetchAnd(ctx, Version{}, func(res *http.Response) { connection.Connection(res.TLS, res.Header, now) })
 	if err != nil {
 		steps.Fail("metadata", err, "")
 		return append(steps, connection...)

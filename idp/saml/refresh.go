@@ -63,6 +63,7 @@ type source struct {
 
 	mu       sync.Mutex // guards the fields below
 	current  *idpMetadata
+	version  Version       // of current
 	fetched  time.Time     // time of current
 	tried    time.Time     // end of the last attempt
 	failures int           // since the last success
@@ -191,17 +192,25 @@ func (s *source) begin(now time.Time) {
 	}
 	done := make(chan struct{})
 	s.running = done
+	current, version := s.current, Version{}
+	if s.cfg.Entity != "" && good(current, now) { // the metadata of a federation is worth asking whether it is newer
+		version = s.version
+	}
 	s.work.Go(func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(s.ctx, FetchTime(s.cfg.Entity != ""))
 		defer cancel()
-		m, err := s.fetch(ctx)
-		s.ended(m, err)
+		next := version
+		m, err := s.fetchAnd(ctx, version, func(res *http.Response) { next = VersionOf(res) })
+		if errors.Is(err, ErrUnchanged) {
+			m, next, err = current, version, nil
+		}
+		s.ended(m, next, err)
 	})
 }
 
 // ended stores the result of an attempt. After a failure the current metadata stays.
-func (s *source) ended(m *idpMetadata, err error) {
+func (s *source) ended(m *idpMetadata, version Version, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running, s.tried, s.err = nil, s.now(), err
@@ -223,7 +232,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 		s.log.Warn("metadata of the provider names another entity than before", zap.String("before", s.current.EntityID),
 			zap.String("now", m.EntityID))
 	}
-	s.failures, s.current, s.fetched = 0, m, s.tried
+	s.failures, s.current, s.version, s.fetched = 0, m, version, s.tried
 	s.warn(m)
 }
 
@@ -236,16 +245,16 @@ func (s *source) warn(m *idpMetadata) {
 
 // fetch reads the metadata from its source.
 func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
-	return s.fetchAnd(ctx, func(*http.Response) {})
+	return s.fetchAnd(ctx, Version{}, func(*http.Response) {})
 }
 
-// fetchAnd is fetch that tells of the answer.
-func (s *source) fetchAnd(ctx context.Context, answered func(*http.Response)) (*idpMetadata, error) {
+// fetchAnd is fetch that tells of the answer. have is the version of our copy, for ErrUnchanged.
+func (s *source) fetchAnd(ctx context.Context, have Version, answered func(*http.Response)) (*idpMetadata, error) {
 	trust, err := s.cfg.trust()
 	if err != nil {
 		return nil, err
 	}
-	r, err := Open(ctx, s.cfg.Metadata, s.cfg.Entity != "", s.client, answered)
+	r, err := Open(ctx, s.cfg.Metadata, s.cfg.Entity != "", s.client, have, answered)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ import (
 type publisher struct {
 	mu    sync.Mutex // guards the fields below
 	body  string
+	etag  string // of body. Empty: none
+	since string // Last-Modified of body. Empty: none
+	sent  int    // bodies
 	code  int
 	err   error
 	asked int
@@ -39,6 +42,12 @@ func (p *publisher) serve(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	p.asked++
 	wait, body, code, err := p.wait, p.body, p.code, p.err
+	header := http.Header{"Etag": {p.etag}, "Last-Modified": {p.since}}
+	if p.etag != "" && r.Header.Get("If-None-Match") == p.etag || p.since != "" && r.Header.Get("If-Modified-Since") == p.since {
+		code, body = http.StatusNotModified, ""
+	} else {
+		p.sent++
+	}
 	p.mu.Unlock()
 	if wait != nil {
 		select {
@@ -50,7 +59,9 @@ func (p *publisher) serve(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answerOf(max(code, http.StatusOK), body), nil
+	answer := answerOf(max(code, http.StatusOK), body)
+	answer.Header = header
+	return answer, nil
 }
 
 func (p *publisher) set(f func(*publisher)) { p.mu.Lock(); defer p.mu.Unlock(); f(p) }
@@ -301,16 +312,63 @@ func (w *world) query(t *testing.T, algorithm string) *http.Request {
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.at("slo")+"?"+values.Encode(), nil)
 }
 
+// federationOf is the metadata of a federation to which the scripted provider belongs.
+func federationOf(keys ...*idp.Key) string {
+	return `<md:EntitiesDescriptor xmlns:md="` + nsMetadata + `">` + metadataOf("https://other.example.com", otherKey()) +
+		metadataOf(entity, keys...) + `</md:EntitiesDescriptor>`
+}
+
+// TestUnchangedFederation: a federation is asked for its metadata only if it is newer than our copy, which counts as
+// read again. A copy that has expired is no reason to do without.
+func TestUnchangedFederation(t *testing.T) {
+	t.Parallel()
+	for name, publish := range map[string]func(p *publisher, version string){
+		"ETag":          func(p *publisher, version string) { p.etag = `"` + version + `"` },
+		"Last-Modified": func(p *publisher, version string) { p.since = "Tue, 21 Jul 2026 10:00:0" + version + " GMT" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &publisher{body: federationOf(otherKey())}
+			publish(p, "1")
+			w := newPublished(t, Config{Entity: entity}, p)
+			first, err := w.metadata.get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				w.clock.Advance(defaultRefresh)
+				if m, err := w.metadata.get(t.Context()); err != nil || m != first {
+					t.Errorf("get = %v, %v, want the same metadata", m, err)
+				}
+				w.metadata.settle()
+			}
+			if p.asked != 4 || p.sent != 1 || w.Warnings() != nil {
+				t.Errorf("asked %d times, sent %d times, warnings %q, want 4, 1 and none", p.asked, p.sent, w.Warnings())
+			}
+			p.set(func(p *publisher) {
+				p.body = strings.Replace(federationOf(idpKey()), "<md:EntitiesDescriptor", `<md:EntitiesDescriptor validUntil="`+
+					w.clock.Now().Add(90*time.Minute).Format(instant)+`"`, 1)
+				publish(p, "2")
+			})
+			w.clock.Advance(defaultRefresh)
+			if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(idpKey().Certificate) {
+				t.Errorf("changed metadata is not read: %v", err)
+			}
+			p.set(func(p *publisher) { p.body = federationOf(idpKey()) })
+			w.clock.Advance(defaultRefresh)
+			if _, err := w.metadata.get(t.Context()); err != nil || p.sent != 3 {
+				t.Errorf("the copy has expired: sent %d times, %v, want 3", p.sent, err)
+			}
+		})
+	}
+}
+
 // TestFederationIsAskedSparingly: a stranger sends messages with signatures of no one, without a sign-in or a cookie.
 // The metadata of a federation, which is large, is read again each quarter of an hour at most, also while the
 // federation refuses. A new key of the provider is found nevertheless.
 func TestFederationIsAskedSparingly(t *testing.T) {
 	t.Parallel()
-	federation := func(keys ...*idp.Key) string {
-		return `<md:EntitiesDescriptor xmlns:md="` + nsMetadata + `">` + metadataOf("https://other.example.com", otherKey()) +
-			metadataOf(entity, keys...) + `</md:EntitiesDescriptor>`
-	}
-	p := &publisher{body: federation(otherKey())}
+	p := &publisher{body: federationOf(otherKey())}
 	w := newPublished(t, Config{Entity: entity, AllowUnsolicited: true, Refresh: 24 * time.Hour}, p)
 	if _, err := w.metadata.get(t.Context()); err != nil {
 		t.Fatal(err)
@@ -345,7 +403,7 @@ func TestFederationIsAskedSparingly(t *testing.T) {
 			t.Errorf("the federation was asked %d times in an hour, want each quarter", n)
 		}
 	})
-	p.set(func(p *publisher) { p.code, p.body = 0, federation(otherKey(), idpKey()) })
+	p.set(func(p *publisher) { p.code, p.body = 0, federationOf(otherKey(), idpKey()) })
 	w.clock.Advance(15 * time.Minute)
 	if _, err := w.Finish(t.Context(), nil, w.posted(w.answerTo(""), "")); err != nil {
 		t.Errorf("an answer by the new key: %v", err)

@@ -40,6 +40,7 @@ type Source struct {
 
 	mu      sync.Mutex // guards the fields below
 	current *Metadata
+	version saml.Version  // of current
 	read    time.Time     // when current was read
 	tried   time.Time     // the end of the last attempt for a message, if it failed
 	looked  time.Time     // the last time that Refresh has begun an attempt
@@ -104,7 +105,7 @@ func NewSource(from string, o Options, client *http.Client, now func() time.Time
 	s := &Source{from: from, options: o, client: client, now: now, log: log}
 	switch {
 	case IsXML(from):
-		m, err := s.fetch(context.Background())
+		m, _, err := s.fetch(context.Background(), saml.Version{})
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +113,8 @@ func NewSource(from string, o Options, client *http.Client, now func() time.Time
 	case !isRemote(from) && !o.Files:
 		return nil, errors.New("want the metadata itself or its https address, not a file")
 	case !isRemote(from):
-		m, err := s.fetch(context.Background())
-		s.ended(m, err, true)
+		m, version, err := s.fetch(context.Background(), saml.Version{})
+		s.ended(m, version, err, true)
 	}
 	return s, nil
 }
@@ -263,17 +264,24 @@ func (s *Source) begin(now time.Time, asked bool) {
 	}
 	done := make(chan struct{})
 	s.running = done
+	current, version := s.current, saml.Version{}
+	if s.options.Entity != "" && current.holds(now) { // the metadata of a federation is worth asking whether it is newer
+		version = s.version
+	}
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.Background(), saml.FetchTime(s.options.Entity != ""))
 		defer cancel()
-		m, err := s.fetch(ctx)
-		s.ended(m, err, asked)
+		m, next, err := s.fetch(ctx, version)
+		if errors.Is(err, saml.ErrUnchanged) {
+			m, next, err = current, version, nil
+		}
+		s.ended(m, next, err, asked)
 	}()
 }
 
 // ended stores the result of an attempt.
-func (s *Source) ended(m *Metadata, err error, asked bool) {
+func (s *Source) ended(m *Metadata, version saml.Version, err error, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -295,14 +303,16 @@ func (s *Source) ended(m *Metadata, err error, asked bool) {
 		s.log.Warn("metadata of the service provider cannot be used", zap.Error(err))
 		return
 	}
-	s.current, s.read, s.tried = m, now, time.Time{}
+	s.current, s.version, s.read, s.tried = m, version, now, time.Time{}
 }
 
-func (s *Source) fetch(ctx context.Context) (*Metadata, error) {
-	r, err := saml.Open(ctx, s.from, s.options.Entity != "", s.client, func(*http.Response) {})
+// fetch reads the metadata, and says which version it is. have is the version of our copy, for saml.ErrUnchanged.
+func (s *Source) fetch(ctx context.Context, have saml.Version) (m *Metadata, version saml.Version, err error) {
+	r, err := saml.Open(ctx, s.from, s.options.Entity != "", s.client, have, func(res *http.Response) { version = saml.VersionOf(res) })
 	if err != nil {
-		return nil, err
+		return nil, version, err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	return parseMetadata(r, s.options, s.now())
+	m, err = parseMetadata(r, s.options, s.now())
+	return m, version, err
 }

@@ -193,3 +193,45 @@ func TestRenew(t *testing.T) {
 		})
 	}
 }
+
+// TestUnchangedFederation: a federation is asked for its metadata only if it is newer than our copy, which counts as
+// read again.
+func TestUnchangedFederation(t *testing.T) {
+	t.Parallel()
+	first, second := samltest.NewKey("sp", now), samltest.NewKey("next", now)
+	var published atomic.Pointer[samltest.Key]
+	published.Store(first)
+	var asked, sent, later atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		key := published.Load()
+		version := `"` + key.Certificate.Subject.CommonName + `"`
+		w.Header().Set("ETag", version)
+		if r.Header.Get("If-None-Match") == version {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		sent.Add(1)
+		io.WriteString(w, `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">`+xmlOf(key)+ //nolint:errcheck // the client went away
+			`</md:EntitiesDescriptor>`)
+	}))
+	t.Cleanup(server.Close)
+	source, err := samlidp.NewSource(server.URL, samlidp.Options{Entity: entity}, server.Client(),
+		func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if m, err := source.Get(t.Context()); err != nil || !m.Signing[0].Equal(first.Certificate) {
+			t.Errorf("Get = %v, %v", m, err)
+		}
+		later.Add(int64(time.Hour))
+	}
+	if said := source.Warnings(t.Context()); asked.Load() != 4 || sent.Load() != 1 || said != nil {
+		t.Errorf("asked %d times, sent %d times, warnings %q, want 4, 1 and none", asked.Load(), sent.Load(), said)
+	}
+	published.Store(second)
+	if m, err := source.Get(t.Context()); err != nil || !m.Signing[0].Equal(second.Certificate) {
+		t.Errorf("changed metadata is not read: %v", err)
+	}
+}
