@@ -133,10 +133,10 @@ func (k *kdc) must(name string, args ...string) {
 	}
 }
 
-// ticket signs someone in to their computer.
-func (k *kdc) ticket(who string) {
+// ticket signs someone in to their computer, with options of kinit.
+func (k *kdc) ticket(who string, options ...string) {
 	k.t.Helper()
-	cmd := k.as(who, "kinit", who)
+	cmd := k.as(who, "kinit", append(options, who)...)
 	cmd.Stdin = strings.NewReader(passwordOf(who) + "\n")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		k.t.Fatalf("kinit: %v: make install\n%s", err, said)

@@ -195,6 +195,13 @@ func TestKerberosGuide(t *testing.T) {
 			t.Errorf("%s %.2000s", status, page)
 		}
 	})
+	t.Run("attack 3717: a ticket that was asked for without a PAC", func(t *testing.T) {
+		k.ticket("ann", "--no-request-pac")
+		defer k.ticket("ann")
+		if status, page := k.curl(t, "ann", args...); status != "200" || signedIn(page) || !strings.Contains(page, `name="password"`) {
+			t.Errorf("%s %.2000s", status, page)
+		}
+	})
 }
 
 var toDesk = regexp.MustCompile(`href="(/sign-in/provider\?[^"]*idp=desk[^"]*)"`)

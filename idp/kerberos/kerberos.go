@@ -16,6 +16,7 @@ import (
 
 	"github.com/jcmturner/gokrb5/v8/gssapi"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/spnego"
@@ -130,7 +131,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	req, err := p.open(raw, r)
+	req, account, err := p.open(raw, r)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +148,12 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if len(name) != 1 || name[0] == "" || strings.HasSuffix(name[0], "$") {
 		return nil, &idp.Rejection{Reason: "the principal is that of a service or a role, not of a person"}
 	}
+	// Active Directory finds an account by other names than its own too, and writes the name that it was asked for into
+	// the ticket: the owner of a computer account ann$ or of a userPrincipalName ann can be given a ticket of ann.
+	subject := strings.ToLower(name[0])
+	if in.CName.NameType != nametype.KRB_NT_PRINCIPAL || account != "" && strings.ToLower(account) != subject {
+		return nil, &idp.Rejection{Reason: "the name in the ticket is not the name of the account that got the ticket"}
+	}
 	key := "authenticator " + secret.Hash(string(req.EncryptedAuthenticator.Cipher))
 	if err := p.env.Once(ctx, key, req.Authenticator.CTime.Add(2*skew)); err != nil {
 		return nil, err
@@ -155,7 +162,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	// blocked would come back as ANN. (docs/kerberos.md)
 	details := p.cfg.Mapping.Apply(map[string][]string{"principal": {name[0] + "@" + in.CRealm}, "name": {name[0]}, "realm": {in.CRealm}})
 	return &idp.Identity{
-		Issuer: in.CRealm, Subject: strings.ToLower(name[0]), Username: idp.Single(details["username"]), Level: p.cfg.Level,
+		Issuer: in.CRealm, Subject: subject, Username: idp.Single(details["username"]), Level: p.cfg.Level,
 		AuthTime: in.AuthTime, AMR: []string{"IMPLICIT"}, Details: details,
 	}, nil
 }
@@ -183,12 +190,12 @@ func tokenOf(r *http.Request) ([]byte, error) {
 	return raw, nil
 }
 
-// open decrypts a token and verifies its ticket and authenticator. The library is made to end on bytes that it cannot
-// read.
-func (p *Provider) open(raw []byte, r *http.Request) (req *messages.APReq, err error) {
+// open decrypts a token and verifies its ticket and authenticator. It also returns the name of the account that got the
+// ticket, if the ticket says it. The library is made to end on bytes that it cannot read.
+func (p *Provider) open(raw []byte, r *http.Request) (req *messages.APReq, account string, err error) {
 	defer func() {
 		if recover() != nil {
-			req, err = nil, &idp.Invalid{Reason: "the token cannot be read"}
+			req, account, err = nil, "", &idp.Invalid{Reason: "the token cannot be read"}
 		}
 	}()
 	var token spnego.SPNEGOToken
@@ -196,26 +203,47 @@ func (p *Provider) open(raw []byte, r *http.Request) (req *messages.APReq, err e
 	switch {
 	case token.Unmarshal(raw) != nil: // some clients send the inner token alone
 	case !token.Init || len(token.NegTokenInit.MechTypes) == 0:
-		return nil, &idp.Invalid{Reason: "the token does not begin a negotiation"}
+		return nil, "", &idp.Invalid{Reason: "the token does not begin a negotiation"}
 	default:
 		first := token.NegTokenInit.MechTypes[0]
 		if !first.Equal(gssapi.OIDKRB5.OID()) && !first.Equal(gssapi.OIDMSLegacyKRB5.OID()) {
-			return nil, &idp.Rejection{Reason: "the browser prefers another mechanism than Kerberos"}
+			return nil, "", &idp.Rejection{Reason: "the browser prefers another mechanism than Kerberos"}
 		}
 		inner = token.NegTokenInit.MechTokenBytes
 	}
 	var mech spnego.KRB5Token
 	if mech.Unmarshal(inner) != nil || !mech.IsAPReq() {
-		return nil, &idp.Invalid{Reason: "the token has no ticket"}
+		return nil, "", &idp.Invalid{Reason: "the token has no ticket"}
 	}
 	req = &mech.APReq
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address, _ := types.GetHostAddress(peer.String()) // of no use where it cannot be read
 	service := p.service
 	if ok, verifyErr := req.Verify(p.keys, skew, address, &service); verifyErr != nil || !ok {
-		return nil, &idp.Invalid{Reason: "the ticket is not valid", Cause: cause(verifyErr)}
+		return nil, "", &idp.Invalid{Reason: "the ticket is not valid", Cause: cause(verifyErr)}
 	}
-	return req, nil
+	if account, err = p.account(&req.Ticket); err != nil {
+		return nil, "", err
+	}
+	return req, account, nil
+}
+
+// account returns the name of the account that got a ticket. Empty: the server of the realm does not say it. A computer
+// can ask Active Directory to leave the PAC out, so a ticket without one is not taken. (MS-KILE 3.3.5.3)
+func (p *Provider) account(t *messages.Ticket) (string, error) {
+	raw, err := pacOf(t.DecryptedEncPart.AuthorizationData)
+	if err == nil && raw == nil {
+		return "", &idp.Rejection{Reason: "the ticket has no PAC, which names the account that got the ticket"}
+	}
+	key, _, keyErr := p.keys.GetEncryptionKey(p.service, t.Realm, t.EncPart.KVNO, t.EncPart.EType)
+	var account string
+	if err = errors.Join(err, keyErr); err == nil {
+		account, err = accountOf(raw, key)
+	}
+	if err != nil {
+		return "", &idp.Invalid{Reason: "the PAC of the ticket is not valid", Cause: err}
+	}
+	return account, nil
 }
 
 // cause keeps what says why, without names: the text of the library has those of the principals.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -182,6 +183,56 @@ func TestForeignTokens(t *testing.T) {
 			t.Errorf("Finish = %+v, %v", id, err)
 		}
 	})
+}
+
+// TestAccounts: Active Directory gives a ticket for any name that leads to an account, and writes that name into
+// it. The name of the account is in the PAC.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	with := func(edit func(*kerberostest.Ticket)) []byte {
+		o := ann
+		edit(&o)
+		return o.Token(t)
+	}
+	pacs := func(list ...kerberostest.PAC) func(*kerberostest.Ticket) {
+		return func(o *kerberostest.Ticket) { o.PACs = list }
+	}
+	for _, c := range []struct {
+		name  string
+		token []byte
+		taken bool
+	}{
+		{"the account of Active Directory has the name of the ticket", with(pacs(kerberostest.PAC{Account: "ann"})), true},
+		{"the account has another spelling of the name", with(pacs(kerberostest.PAC{Account: "ANN"})), true},
+		{"the PAC of MIT Kerberos names no account", with(pacs(kerberostest.PAC{})), true},
+		{"attack 3717: the computer account ann$ has asked for the name ann", with(pacs(kerberostest.PAC{Account: "ann$"})), false},
+		{"attack 3717: the account mallory has ann as its userPrincipalName", with(pacs(kerberostest.PAC{Account: "mallory"})), false},
+		{"attack 3717: the account has a name with a letter that counts as another", with(pacs(kerberostest.PAC{Account: "ánn"})), false},
+		{
+			"attack 3717: an enterprise name, which can be that of any account",
+			with(func(o *kerberostest.Ticket) { o.NameType = nametype.KRB_NT_ENTERPRISE }), false,
+		},
+		{"attack 3717: a ticket that was asked for without a PAC", with(func(o *kerberostest.Ticket) { o.PACs = []kerberostest.PAC{} }), false},
+		{
+			"attack 3717: a PAC that the computer has made itself",
+			with(pacs(kerberostest.PAC{Account: "ann", Signer: "HTTP/evil.example.com"})), false,
+		},
+		{
+			"attack 3717: a PAC that the computer has made itself before that of the realm",
+			with(pacs(kerberostest.PAC{Account: "ann", Signer: "HTTP/evil.example.com"}, kerberostest.PAC{Account: "ann$"})), false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			id, err := newProvider(t, nil).Finish(t.Context(), []byte("f"), answer("f", c.token))
+			switch {
+			case c.taken && (err != nil || id.Subject != "ann"):
+				t.Errorf("Finish = %+v, %v, want ann", id, err)
+			case !c.taken && !errors.As(err, new(*idp.Rejection)) && !errors.As(err, new(*idp.Invalid)):
+				t.Errorf("Finish = %+v, %v, want a refusal", id, err)
+			}
+		})
+	}
 }
 
 // TestMutatedTokens: no one is taken for someone else, whatever is changed in a token, and nothing panics.
