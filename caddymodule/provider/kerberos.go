@@ -32,6 +32,8 @@ type KerberosIDP struct {
 	Networks []string `json:"networks,omitempty"`
 	// Whether browsers in these networks sign in without a choice. Default: false.
 	Auto bool `json:"auto,omitempty"`
+	// Whether tickets without a PAC are taken. Never for Active Directory. Default: false.
+	WithoutPAC bool `json:"without_pac,omitempty"`
 
 	cfg kerberos.Config
 }
@@ -44,11 +46,12 @@ func (KerberosIDP) CaddyModule() caddy.ModuleInfo {
 // UnmarshalCaddyfile reads
 //
 //	idp <id> kerberos {
-//		keytab   <file>
-//		service  <principal>
-//		realms   <realm>...
-//		networks <address or network>...
-//		auto     [on|off]
+//		keytab      <file>
+//		service     <principal>
+//		realms      <realm>...
+//		networks    <address or network>...
+//		auto        [on|off]
+//		without_pac [on|off]
 //	}
 //
 // and what RemoteOptions read.
@@ -56,11 +59,12 @@ func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
 	words := k.with(caddyfileutil.Subdirectives{
-		"keytab":   caddyfileutil.Value(&k.Keytab, nil),
-		"service":  caddyfileutil.Value(&k.Service, nil),
-		"realms":   caddyfileutil.Values(&k.Realms, nil),
-		"networks": caddyfileutil.Values(&k.Networks, checkNetwork),
-		"auto":     readSwitch(&k.Auto),
+		"keytab":      caddyfileutil.Value(&k.Keytab, nil),
+		"service":     caddyfileutil.Value(&k.Service, nil),
+		"realms":      caddyfileutil.Values(&k.Realms, nil),
+		"networks":    caddyfileutil.Values(&k.Networks, checkNetwork),
+		"auto":        readSwitch(&k.Auto),
+		"without_pac": readSwitch(&k.WithoutPAC),
 	})
 	for _, word := range reference.NotKerberos {
 		delete(words, word)
@@ -84,8 +88,8 @@ func (k *KerberosIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	k.remote = k.resolve(r, attribute.Nowhere)
 	k.cfg = kerberos.Config{
-		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level,
-		Mapping: k.remote.mapping,
+		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto,
+		WithoutPAC: k.WithoutPAC, Level: k.remote.level, Mapping: k.remote.mapping,
 	}
 	k.cfg.Networks = networks(r, "networks", k.Networks, checkNetwork)
 	if k.Auto && len(k.Networks) == 0 {

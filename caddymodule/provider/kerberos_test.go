@@ -130,6 +130,19 @@ func TestTicketNetworks(t *testing.T) {
 	}
 }
 
+// TestTicketWithoutPAC: a ticket without a PAC is taken where the operator says so, and nowhere else.
+func TestTicketWithoutPAC(t *testing.T) {
+	for option, want := range map[string]string{"": `name="password"`, "\n\twithout_pac on": "[ann]"} {
+		s, service := desk(t, "networks 127.0.0.0/8 ::1\n\tauto on"+option)
+		b, _ := withTicket(s, kerberostest.Ticket{
+			Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour, PACs: []kerberostest.PAC{},
+		})
+		if page, body := b.Open("http://" + s.API + "/"); page.StatusCode != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("attack 3717: with %q: %d %s, want %s", option, page.StatusCode, body, want)
+		}
+	}
+}
+
 // TestKerberosMethod: a method of the configuration API has the keys of the machine.
 func TestKerberosMethod(t *testing.T) {
 	t.Setenv("KRB5_KTNAME", filepath.Join(t.TempDir(), "machine.keytab"))

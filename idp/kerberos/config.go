@@ -28,6 +28,8 @@ type Config struct {
 	Networks []netip.Prefix
 	// Auto sends browsers in these networks here without a choice.
 	Auto bool
+	// WithoutPAC takes tickets without a PAC, as MIT Kerberos before 1.20 makes them. Never for Active Directory.
+	WithoutPAC bool
 	// Level is the authentication level of a sign-in. Default: 1
 	Level int
 	// Mapping makes details of principal (ann@EXAMPLE.COM), name (ann) and realm.

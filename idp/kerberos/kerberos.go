@@ -229,10 +229,13 @@ func (p *Provider) open(raw []byte, r *http.Request) (req *messages.APReq, accou
 }
 
 // account returns the name of the account that got a ticket. Empty: the server of the realm does not say it. A computer
-// can ask Active Directory to leave the PAC out, so a ticket without one is not taken. (MS-KILE 3.3.5.3)
+// can ask Active Directory to leave the PAC out, so a ticket without one is not taken by default. (MS-KILE 3.3.5.3)
 func (p *Provider) account(t *messages.Ticket) (string, error) {
 	raw, err := pacOf(t.DecryptedEncPart.AuthorizationData)
 	if err == nil && raw == nil {
+		if p.cfg.WithoutPAC {
+			return "", nil
+		}
 		return "", &idp.Rejection{Reason: "the ticket has no PAC, which names the account that got the ticket"}
 	}
 	key, _, keyErr := p.keys.GetEncryptionKey(p.service, t.Realm, t.EncPart.KVNO, t.EncPart.EType)
@@ -275,5 +278,9 @@ func (p *Provider) Check(context.Context) (steps idp.Steps) {
 		steps.OK("keytab", "it has keys for %s", name)
 	}
 	steps.OK("realms", "people of %s sign in", strings.Join(p.realms, ", "))
+	if p.cfg.WithoutPAC {
+		steps.Warn("without_pac", "tickets without a PAC are taken: in Active Directory anyone can get one under another name",
+			"remove it, unless the realm is one of MIT Kerberos before 1.20 or of Heimdal")
+	}
 	return steps
 }

@@ -235,6 +235,29 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
+// TestWithoutPAC: a realm whose server writes no PAC is asked for none, and a PAC that is there is still read.
+func TestWithoutPAC(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, func(c *Config) { c.WithoutPAC = true })
+	without := ann
+	without.PACs = []kerberostest.PAC{}
+	if id, err := p.Finish(t.Context(), []byte("f"), answer("f", without.Token(t))); err != nil || id.Subject != "ann" {
+		t.Errorf("Finish = %+v, %v, want ann", id, err)
+	}
+	computer := ann
+	computer.PACs = []kerberostest.PAC{{Account: "ann$"}}
+	if id, err := p.Finish(t.Context(), []byte("g"), answer("g", computer.Token(t))); !errors.As(err, new(*idp.Rejection)) {
+		t.Errorf("attack 3717: the ticket of the computer account ann$: Finish = %+v, %v", id, err)
+	}
+	warned := false
+	for _, s := range p.Check(t.Context()) {
+		warned = warned || s.Name == "without_pac"
+	}
+	if !warned {
+		t.Error("Check does not warn that Active Directory must not be used like this")
+	}
+}
+
 // TestMutatedTokens: no one is taken for someone else, whatever is changed in a token, and nothing panics.
 func TestMutatedTokens(t *testing.T) {
 	t.Parallel()

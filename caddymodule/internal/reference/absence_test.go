@@ -116,7 +116,7 @@ var absences = map[string]map[string]string{
 		"groups": closed, "migrate": closed, "pool": other,
 	},
 	"groups":   {"map": required, "base": other, "match": other},
-	"kerberos": {"keytab": other, "service": other, "realms": argued, "networks": argued, "auto": closed},
+	"kerberos": {"keytab": other, "service": other, "realms": argued, "networks": argued, "auto": closed, "without_pac": closed},
 	"scope":    {"description": other, "level": argued, "assurance": argued, "usage_limit": argued},
 	"badger":   {"min_free": other},
 	"postgres": {"direct_url": other, "schema": other, "cluster": closed, "pool": other, "durability": other},

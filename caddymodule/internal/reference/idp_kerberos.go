@@ -33,5 +33,9 @@ var Kerberos = Block{
 			Word: "auto", Arguments: "[on|off]", Default: "`off`", Example: "networks 10.0.0.0/8\nauto on",
 			Text: "Browsers in `networks`, which it needs, are signed in without a choice. Those that have no ticket show the sign-in page.",
 		},
+		{
+			Word: "without_pac", Arguments: "[on|off]", Default: "`off`", Example: "without_pac on", Since: "0.2",
+			Text: "Tickets without a PAC are taken, as MIT Kerberos before 1.20 and Heimdal make them. Never write it for Active Directory: anyone there could sign in under another name.",
+		},
 	}, slices.DeleteFunc(slices.Clone(remoteOptions), func(o Option) bool { return slices.Contains(NotKerberos, o.Word) })),
 }
