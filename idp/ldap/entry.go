@@ -71,24 +71,24 @@ func (c *Config) wanted() []string {
 	})
 }
 
-// subjectOf returns what identifies an entry for good: the name of an attribute, and its value as text.
-func (c *Config) subjectOf(e *ldapv3.Entry) (attribute, subject string, err error) {
+// subjectOf returns the value that identifies an entry for good: as text, and as the directory has it.
+func (c *Config) subjectOf(e *ldapv3.Entry) (subject string, raw []byte, err error) {
 	names := identifiers
 	if c.IdentifyBy != "" {
 		names = []string{c.IdentifyBy}
 	}
 	for _, name := range names {
-		raw := e.GetEqualFoldRawAttributeValues(name)
-		if len(raw) == 0 {
+		all := e.GetEqualFoldRawAttributeValues(name)
+		if len(all) == 0 {
 			continue
 		}
-		values := texts(name, raw)
-		if len(raw) != 1 || idp.Single(values) == "" {
-			return "", "", fmt.Errorf("the attribute %s that identifies a person does not have exactly one value", name)
+		values := texts(name, all)
+		if len(all) != 1 || idp.Single(values) == "" {
+			return "", nil, fmt.Errorf("the attribute %s that identifies a person does not have exactly one value", name)
 		}
-		return name, values[0], nil
+		return values[0], all[0], nil
 	}
-	return "", "", fmt.Errorf("the entry has no attribute %s: set identify_by to one that names a person permanently, and let the account of bind read it", strings.Join(names, ", "))
+	return "", nil, fmt.Errorf("the entry has no attribute %s: set identify_by to one that names a person permanently, and let the account of bind read it", strings.Join(names, ", "))
 }
 
 // texts returns the values of an attribute as text. What is no text is written in hexadecimal digits.
@@ -121,7 +121,7 @@ func (p *Provider) identity(e *ldapv3.Entry) (*idp.Identity, error) {
 			return nil, fmt.Errorf("the directory gives the attribute %s in parts, since it has so many values", idp.Printable(name))
 		}
 	}
-	_, subject, err := p.cfg.subjectOf(e)
+	subject, held, err := p.cfg.subjectOf(e)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (p *Provider) identity(e *ldapv3.Entry) (*idp.Identity, error) {
 		Level: max(p.cfg.Level, 1), Details: details,
 	}
 	id.EmailVerified = id.Email != "" && p.cfg.EmailVerified
-	id.Held = []byte(subject)
+	id.Held = held
 	return id, nil
 }
 
@@ -183,17 +183,18 @@ func blocked(e *ldapv3.Entry, now time.Time) error {
 	return nil
 }
 
-// rawOf is the value of an identifier as the directory has it, for the text that texts has made of it.
-func rawOf(name, text string) (string, bool) {
+// rawOf is the value of an identifier for a filter: the one that is held, or the objectGUID of its text, which sessions
+// of version 0.1 hold.
+func rawOf(name string, held []byte) string {
 	if !strings.EqualFold(name, attrGUID) {
-		return text, true
+		return string(held)
 	}
-	v, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	v, err := hex.DecodeString(strings.ReplaceAll(string(held), "-", ""))
 	if err != nil || len(v) != 16 {
-		return "", false
+		return string(held)
 	}
 	slices.Reverse(v[:4])
 	slices.Reverse(v[4:6])
 	slices.Reverse(v[6:8])
-	return string(v), true
+	return string(v)
 }

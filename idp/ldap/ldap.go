@@ -143,7 +143,7 @@ func (a *attempt) bySearch(ctx context.Context, c *conn) error {
 		}
 		return idp.ErrCredentials
 	}
-	_, subject, err := a.cfg.subjectOf(entry)
+	subject, _, err := a.cfg.subjectOf(entry)
 	if err == nil {
 		err = a.found(subject)
 	}
@@ -310,7 +310,7 @@ func (p *Provider) Refresh(ctx context.Context, held []byte) (*idp.Identity, err
 	defer cancel()
 	var id *idp.Identity
 	err := p.pool.do(ctx, func() bool { return true }, func(ctx context.Context, c *conn) error {
-		entry, err := p.find(ctx, c, p.cfg.Base, p.filterOf(string(held)))
+		entry, err := p.find(ctx, c, p.cfg.Base, p.filterOf(held))
 		if err == nil && entry == nil {
 			err = &idp.Rejection{Reason: "the directory has the account no longer"}
 		}
@@ -331,17 +331,15 @@ func (p *Provider) Refresh(ctx context.Context, held []byte) (*idp.Identity, err
 	return id, nil
 }
 
-// filterOf finds the entry of a subject.
-func (p *Provider) filterOf(subject string) string {
+// filterOf finds the entry with a value of its identifier.
+func (p *Provider) filterOf(held []byte) string {
 	names := identifiers
 	if p.cfg.IdentifyBy != "" {
 		names = []string{p.cfg.IdentifyBy}
 	}
 	var out strings.Builder
 	for _, name := range names {
-		if value, ok := rawOf(name, subject); ok {
-			out.WriteString("(" + name + "=" + escapeFilter(value) + ")")
-		}
+		out.WriteString("(" + name + "=" + escapeFilter(rawOf(name, held)) + ")")
 	}
 	return "(|" + out.String() + ")"
 }

@@ -413,6 +413,48 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestRefresh: people are found again by their identifier, also where it is no text, and no one else is.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		attribute, alice, bob, identifyBy string
+		want                              string // subject of alice
+	}{
+		"OpenLDAP": {
+			"entryUUID", "11111111-aaaa-4aaa-8aaa-000000000001", "11111111-aaaa-4aaa-8aaa-000000000002", "",
+			"11111111-aaaa-4aaa-8aaa-000000000001",
+		},
+		"Active Directory": {
+			"objectGUID", "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x10\x11\x12\x13\x14\x15\xfe",
+			"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x10\x11\x12\x13\x14\x15\xff", "", "04030201-0605-0807-0910-1112131415fe",
+		},
+		"the objectSid of Active Directory": {
+			"objectSid", "\x01\x02\x00\x00\x00\x00\x00\x05 \x00\x00\x00\xfe\x03\x00\x00",
+			"\x01\x02\x00\x00\x00\x00\x00\x05 \x00\x00\x00\xff\x03\x00\x00", "objectSid", "010200000000000520000000fe030000",
+		},
+		"eDirectory": {"GUID", "0123456789abcde\xfe", "0123456789abcde\xff", "", "303132333435363738396162636465fe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := entries()
+			for i, value := range map[int]string{1: tt.alice, 2: tt.bob} {
+				delete(list[i].Attributes, "entryUUID")
+				list[i].Attributes[tt.attribute] = []string{value}
+			}
+			cfg := searching(ldaptest.Start(t, ldaptest.Config{Entries: list}).URL)
+			cfg.IdentifyBy = tt.identifyBy
+			p := open(t, cfg)
+			id, _, err := signIn(t.Context(), p, "alice", "alice password")
+			for _, does := range []string{"SignIn", "Refresh", "the next Refresh"} {
+				if err != nil || id.Subject != tt.want || id.Username != "alice" {
+					t.Fatalf("%s = %+v, %v, want alice with the subject %s", does, id, err, tt.want)
+				}
+				id, err = p.Refresh(t.Context(), id.Held)
+			}
+		})
+	}
+}
+
 // TestDisabledElsewhere: directories other than Active Directory say in words of their own that an account must not
 // be used. They refuse a bind themselves, but who has signed in already is looked up without one.
 func TestDisabledElsewhere(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	ber "github.com/go-asn1-ber/asn1-ber"
 	ldapv3 "github.com/go-ldap/ldap/v3"
@@ -351,8 +352,10 @@ func (e *Entry) fits(f *ber.Packet) bool {
 	case ldapv3.FilterNot:
 		return !e.fits(f.Children[0])
 	case ldapv3.FilterEqualityMatch:
-		want := strings.ToLower(text(f.Children[1]))
-		return slices.ContainsFunc(e.values(text(f.Children[0])), func(v string) bool { return strings.ToLower(v) == want })
+		want := text(f.Children[1])
+		return slices.ContainsFunc(e.values(text(f.Children[0])), func(v string) bool {
+			return v == want || utf8.ValidString(v) && strings.EqualFold(v, want)
+		})
 	case ldapv3.FilterPresent:
 		name := f.Data.String()
 		return strings.EqualFold(name, "objectClass") || len(e.values(name)) > 0
