@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -89,6 +90,9 @@ func TestActionTokenLinkEnds(t *testing.T) {
 		"all sessions ended": func(h *identitytest.ActionTokens) {
 			must(h, h.Person.EndSessions(t.Context(), identitytest.Demo, identitytest.Admin))
 		},
+		"everything ended": func(h *identitytest.ActionTokens) {
+			must(h, h.Store.Update(t.Context(), session.EndAllSessions))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +118,26 @@ func TestActionTokenLinkEnds(t *testing.T) {
 	h.Set(func(u *settings.Units) { u.Features.LoginEnabled = true })
 	if a := b.Post(page); a.Code != 303 || !b.IsSignedIn() {
 		t.Errorf("POST afterwards = %d, want 303", a.Code)
+	}
+}
+
+// TestActionTokenEndsWithEverything: after "End everything" or a restore, a token from before does nothing, and one
+// that is made afterwards works.
+func TestActionTokenEndsWithEverything(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewActionTokens(t)
+	login := actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}, TTL: 365 * 24 * 3600}
+	before, err := h.ActionToken.Make(t.Context(), h.DemoID(), login, identitytest.Admin)
+	must(h, err)
+	must(h, h.Store.Update(t.Context(), session.EndAllSessions))
+	if err := h.ActionToken.Check(t.Context(), before.Token, ""); !errors.Is(err, actiontoken.ErrNoToken) {
+		t.Errorf("attack 6418: check of a token from before = %v, want %v", err, actiontoken.ErrNoToken)
+	}
+	if done, err := h.ActionToken.Process(t.Context(), before.Token, "", identitytest.Admin); !errors.Is(err, actiontoken.ErrNoToken) {
+		t.Errorf("attack 6418: a token from before gives %+v, %v, want %v", done, err, actiontoken.ErrNoToken)
+	}
+	if _, err := h.Process(actiontoken.NewActionToken{Actions: login.Actions}); err != nil {
+		t.Errorf("a token from afterwards: %v", err)
 	}
 }
 

@@ -31,6 +31,8 @@ type Record struct {
 	// Ceiling is the highest level of its LOGIN. 0: none
 	Ceiling int  `cbor:"11,keyasint,omitempty"`
 	Roles   bool `cbor:"12,keyasint,omitempty"` // as in NewActionToken
+	// Global is the epoch of all sessions. A restore and "End everything" end tokens too.
+	Global int64 `cbor:"13,keyasint,omitempty"`
 }
 
 // ticketRecord is a ticket that signs a person in once.
@@ -42,4 +44,5 @@ type ticketRecord struct {
 	ExpiresAt   time.Time `cbor:"5,keyasint"`
 	Session     string    `cbor:"6,keyasint,omitempty"` // as in Record
 	Roles       bool      `cbor:"7,keyasint,omitempty"` // as in Record
+	Global      int64     `cbor:"8,keyasint,omitempty"` // as in Record
 }

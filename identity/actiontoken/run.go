@@ -38,8 +38,8 @@ type ActionsDone struct {
 
 // readToken returns a token that can be used, with its person. ErrNoToken: it is unknown, used, expired or
 // of another partition ("": any partition); or its person was removed or has a new password; or the session that made
-// it has ended. A *person.StateError: the person is blocked. A *FeatureOffError: a feature that it needs is switched
-// off.
+// it has ended, or all sessions have. A *person.StateError: the person is blocked. A *FeatureOffError: a feature that
+// it needs is switched off.
 func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
 	rec, err = tokens.Get(tx, hash)
 	if err == nil {
@@ -65,7 +65,11 @@ func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time
 	if p.State == person.Blocked {
 		return rec, p, &person.StateError{State: p.State}
 	}
-	if p.Epoch != rec.Epoch {
+	global, err := session.GlobalEpoch(tx)
+	if err != nil {
+		return rec, p, err
+	}
+	if p.Epoch != rec.Epoch || rec.Global != global {
 		return rec, p, ErrNoToken
 	}
 	_, err = s.readMaker(tx, rec.Session, rec.PersonID, p.Epoch, now)
@@ -253,7 +257,7 @@ func (r *actionRun) signIn(u *settings.Units, result map[string]string) error {
 	rec := ticketRecord{
 		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI,
 		ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
-		Roles: r.rec.Roles,
+		Roles: r.rec.Roles, Global: r.rec.Global,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
 }

@@ -134,7 +134,11 @@ func (s *Service) findTicket(tx storage.Tx, u *settings.Units, hash string, now 
 	if t.person, err = person.Records.Get(tx, t.rec.PersonID); err != nil {
 		return nil, err
 	}
-	if !t.rec.ExpiresAt.After(now) || t.person.State != person.Active || t.person.Epoch != t.rec.Epoch {
+	global, err := session.GlobalEpoch(tx)
+	if err != nil {
+		return nil, err
+	}
+	if !t.rec.ExpiresAt.After(now) || t.person.State != person.Active || t.person.Epoch != t.rec.Epoch || t.rec.Global != global {
 		return nil, storage.ErrNotFound
 	}
 	if t.rec.Session == "" && !t.rec.Roles && s.deps.Person.HasRole(&t.person) {
@@ -166,6 +170,7 @@ func readOwnLink(tx storage.Tx, hash string, f *settings.ActionToken) (rec ticke
 	}
 	return ticketRecord{
 		PersonID: t.PersonID, Epoch: t.Epoch, Level: t.level(f), RedirectURI: t.RedirectURI, ExpiresAt: t.ExpiresAt, Session: t.Session,
+		Global: t.Global,
 	}, t.ID, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -86,8 +87,12 @@ func readPerson(tx storage.Tx, id string) (person.Record, error) {
 	return p, err
 }
 
-// Put stores a new token under its hash.
+// Put stores a new token under its hash, with the present epoch of all sessions.
 func Put(tx storage.Tx, hash string, rec Record) error {
+	var err error
+	if rec.Global, err = session.GlobalEpoch(tx); err != nil {
+		return err
+	}
 	if err := tokens.Create(tx, hash, rec, rec.ExpiresAt); err != nil {
 		return err
 	}

@@ -45,14 +45,14 @@ func (s *Service) CloseSession(tx storage.Tx, subject, id string) error {
 	return s.End(tx, id, rec)
 }
 
-// GlobalEpoch returns the epoch of all sessions. Sessions and links of another epoch have ended.
+// GlobalEpoch returns the epoch of all sessions. Sessions, links and action tokens of another epoch have ended.
 func GlobalEpoch(tx storage.Tx) (int64, error) {
 	g, _, err := globals.Find(tx, globalKey)
 	return g.Epoch, err
 }
 
-// EndAllSessions ends all sessions, within tx. Restoring a backup calls it, so sessions that ended since the backup
-// stay ended.
+// EndAllSessions ends all sessions, links, action tokens and the trust in browsers, within tx. Restoring a backup calls
+// it, so what ended since the backup stays ended.
 func EndAllSessions(tx storage.Tx) error {
 	g, _, err := globals.Find(tx, globalKey)
 	if err != nil {
