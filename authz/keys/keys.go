@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"runtime"
 	"slices"
@@ -167,6 +168,9 @@ func (k *Keys) Signs() []jose.SignatureAlgorithm {
 func (k *Keys) rotate(ctx context.Context, algorithms []jose.SignatureAlgorithm, all bool) error {
 	now := k.now().UTC()
 	for _, alg := range algorithms {
+		if err := k.begin(ctx, string(alg), now); err != nil {
+			return fmt.Errorf("store %s key: %w", alg, err)
+		}
 		if !needsKey(slices.Collect(maps.Values(k.snapshot())), string(alg), now, all) {
 			continue
 		}
@@ -178,12 +182,9 @@ func (k *Keys) rotate(ctx context.Context, algorithms []jose.SignatureAlgorithm,
 		made := false
 		err = k.store.Update(ctx, func(tx storage.Tx) error {
 			made = false
-			var have []*signingKey
-			for e, err := range signingKeys.Scan(tx, storage.Range{}) {
-				if err != nil {
-					return err
-				}
-				have = append(have, &signingKey{keyRecord: e.Value, id: e.Key})
+			have, err := readKeys(tx)
+			if err != nil {
+				return err
 			}
 			if !needsKey(have, string(alg), now, all) {
 				return nil
@@ -202,6 +203,41 @@ func (k *Keys) rotate(ctx context.Context, algorithms []jose.SignatureAlgorithm,
 		}
 	}
 	return nil
+}
+
+// begin has the key of an algorithm that signs before its time sign from now on. Otherwise it would be taken for a
+// successor that waits, and get none itself.
+func (k *Keys) begin(ctx context.Context, alg string, now time.Time) error {
+	if use := keyThatSigns(maps.Values(k.snapshot()), alg, now); use == nil || !use.ActiveFrom.After(now) {
+		return nil
+	}
+	err := k.store.Update(ctx, func(tx storage.Tx) error {
+		have, err := readKeys(tx)
+		if err != nil {
+			return err
+		}
+		use := keyThatSigns(slices.Values(have), alg, now)
+		if use == nil || !use.ActiveFrom.After(now) { // another server was faster
+			return nil
+		}
+		use.ActiveFrom = now
+		return signingKeys.Put(tx, use.id, use.keyRecord, use.collectAt())
+	})
+	if err != nil {
+		return err
+	}
+	return k.load(ctx)
+}
+
+// readKeys returns the stored keys, none of which can sign.
+func readKeys(tx storage.Tx) (have []*signingKey, err error) {
+	for e, err := range signingKeys.Scan(tx, storage.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		have = append(have, &signingKey{keyRecord: e.Value, id: e.Key})
+	}
+	return have, nil
 }
 
 // needsKey reports whether an algorithm has no key, or no successor for its newest key, which is due or demanded by
@@ -233,7 +269,7 @@ func putKey(tx storage.Tx, have []*signingKey, id string, rec keyRecord, now tim
 		rec.ActiveFrom = now.Add(keyOverlap)
 		old.RetiresAt = rec.ActiveFrom
 		old.GoneAt = old.RetiresAt.Add(keyAfter)
-		if err := signingKeys.Put(tx, old.id, old.keyRecord, old.GoneAt.Add(keyKept)); err != nil {
+		if err := signingKeys.Put(tx, old.id, old.keyRecord, old.collectAt()); err != nil {
 			return err
 		}
 	}
@@ -370,11 +406,23 @@ const (
 )
 
 // current is the key that signs with an algorithm. nil: no key does.
-func (k *Keys) current(alg string) (use *signingKey) {
-	now := k.now()
-	for _, c := range k.snapshot() {
-		active := c.Algorithm == alg && !c.ActiveFrom.After(now)
-		if active && (use == nil || c.ActiveFrom.After(use.ActiveFrom)) {
+func (k *Keys) current(alg string) *signingKey {
+	return keyThatSigns(maps.Values(k.snapshot()), alg, k.now())
+}
+
+// keyThatSigns is the newest key of an algorithm whose time has come, or the first key, if the clock was ahead when it
+// was made. nil: the algorithm has no key
+func keyThatSigns(have iter.Seq[*signingKey], alg string, now time.Time) (use *signingKey) {
+	for c := range have {
+		switch {
+		case c.Algorithm != alg:
+		case use == nil:
+			use = c
+		case c.ActiveFrom.After(now): // the earliest, as long as there is no other
+			if c.ActiveFrom.Before(use.ActiveFrom) {
+				use = c
+			}
+		case use.ActiveFrom.After(now) || c.ActiveFrom.After(use.ActiveFrom):
 			use = c
 		}
 	}
@@ -475,15 +523,15 @@ type Info struct {
 
 // List returns the signing keys by algorithm, the newest first.
 func (k *Keys) List() []Info {
-	now := k.now()
+	now, have := k.now(), k.snapshot()
 	var out []Info
-	for _, key := range k.snapshot() {
+	for _, key := range have {
 		info := Info{
 			ID: key.id, Algorithm: key.Algorithm, Use: "signs", CreatedAt: key.CreatedAt, ActiveFrom: key.ActiveFrom,
 			RetiresAt: key.RetiresAt, GoneAt: key.GoneAt,
 		}
 		switch {
-		case key.ActiveFrom.After(now):
+		case key.ActiveFrom.After(now) && key != keyThatSigns(maps.Values(have), key.Algorithm, now):
 			info.Use = "next"
 		case !key.GoneAt.IsZero() && !key.GoneAt.After(now):
 			info.Use = "verifies"

@@ -211,6 +211,47 @@ func TestKeysSchedule(t *testing.T) {
 	}
 }
 
+// TestKeysOfAClockAhead: the first keys, made while the clock was ahead, sign once it is right, and get successors.
+func TestKeysOfAClockAhead(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"two hours": 2 * time.Hour, "two years": 2 * 365 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newKeyWorld(t)
+			w.clock.Advance(ahead)
+			running := w.open(t)
+			first, _ := kid(t, running, "ES256")
+			w.clock.Advance(-ahead)
+			if now, _ := kid(t, running, "ES256"); now != first {
+				t.Errorf("the clock was corrected: key %s signs, want %s", now, first)
+			}
+			for _, info := range running.List() {
+				if info.Use != "signs" {
+					t.Errorf("the list says %q of the %s key that signs", info.Use, info.Algorithm)
+				}
+			}
+			k := w.open(t)
+			if now, raw := kid(t, k, "ES256"); now != first || !verifies(k, raw, jose.ES256) {
+				t.Errorf("after a restart key %s signs, want %s, and that clients accept it", now, first)
+			}
+			if err := k.Rotate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(k.JWKS().Keys); n != 6 {
+				t.Errorf("%d keys after a rotation, want 6: each and its successor", n)
+			}
+			w.clock.Advance(24*time.Hour - time.Second)
+			if now, _ := kid(t, k, "ES256"); now != first {
+				t.Error("the successor signs on the day it is published")
+			}
+			w.clock.Advance(time.Second)
+			if now, _ := kid(t, k, "ES256"); now == first {
+				t.Error("a day after the rotation the first key still signs")
+			}
+		})
+	}
+}
+
 func TestKeysRotateAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newKeyWorld(t)

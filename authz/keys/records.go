@@ -17,3 +17,11 @@ type keyRecord struct {
 	RetiresAt  time.Time `cbor:"5,keyasint"` // signs no more; zero while it is the newest
 	GoneAt     time.Time `cbor:"6,keyasint"` // no longer published; zero while it is the newest
 }
+
+// collectAt is the time at which the record can be removed. Zero: it stays.
+func (r *keyRecord) collectAt() time.Time {
+	if r.GoneAt.IsZero() {
+		return never
+	}
+	return r.GoneAt.Add(keyKept)
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -32,11 +31,7 @@ func (k *Keys) Reseal(ctx context.Context) (sealed int, err error) {
 				return err
 			}
 			now.Private = fresh
-			expires := time.Time{}
-			if !now.GoneAt.IsZero() {
-				expires = now.GoneAt.Add(keyKept)
-			}
-			return signingKeys.Put(tx, id, now, expires)
+			return signingKeys.Put(tx, id, now, now.collectAt())
 		})
 		if err != nil {
 			return sealed, err
