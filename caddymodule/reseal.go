@@ -16,20 +16,30 @@ const (
 )
 
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
-// past after, and before those the signing keys, settings and key pairs. (docs/decisions/operation.md#encryption-keys)
+// past after, and before those everything else. (docs/decisions/operation.md#encryption-keys)
 func (i *instance) reseal(ctx context.Context, after string) (out adminapi.Resealed, err error) {
 	out.Older = i.core.Keyring.HasOlder()
 	if after == "" {
 		if out.SigningKeys, err = i.core.Keys.Reseal(ctx); err == nil {
-			err = errors.Join(i.config.Reseal(ctx), i.alerts.Reseal(ctx))
+			out.Left, err = i.resealFew(ctx)
 		}
 		if err != nil {
 			return out, err
 		}
 	}
 	part, err := i.identity.StepUp.Reseal(ctx, after)
-	out.People, out.Sealed, out.Left, out.Next = part.People, part.Sealed, part.Left, part.Next
+	out.People, out.Sealed, out.Left, out.Next = part.People, part.Sealed, out.Left+part.Left, part.Next
 	return out, err
+}
+
+// resealFew reseals what there is little of: settings, key pairs and the targets of alerts. It returns how many secrets
+// no key opens.
+func (i *instance) resealFew(ctx context.Context) (left int, err error) {
+	for _, reseal := range []func(context.Context) (int, error){i.config.Reseal, i.alerts.Reseal} {
+		n, failed := reseal(ctx)
+		left, err = left+n, errors.Join(err, failed)
+	}
+	return left, err
 }
 
 // keepSealed calls resealAll, and then looks every hour at the settings, which another node can have sealed with
@@ -44,7 +54,7 @@ func (i *instance) keepSealed(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := errors.Join(i.config.Reseal(ctx), i.alerts.Reseal(ctx)); err != nil && ctx.Err() == nil {
+		if _, err := i.resealFew(ctx); err != nil && ctx.Err() == nil {
 			i.log.Error("settings are not resealed; trying again", zap.Error(err))
 		}
 	}

@@ -489,10 +489,11 @@ func (s *Service) recipient(tx storage.Tx, owner string, now time.Time) (notify.
 	return n, nil
 }
 
-// Reseal seals with the first encryption key what an older one has sealed.
-func (s *Service) Reseal(ctx context.Context) error {
+// Reseal seals with the first encryption key what an older one has sealed. What no key opens stays as it is, and left
+// counts it.
+func (s *Service) Reseal(ctx context.Context) (left int, err error) {
 	var all []storage.Entry[record]
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		all = nil
 		for e, err := range alerts.Scan(tx, storage.Range{}) {
 			if err != nil {
@@ -507,9 +508,10 @@ func (s *Service) Reseal(ctx context.Context) error {
 		if err != nil || old.Target == nil || s.Keyring.IsCurrent(old.Target) {
 			continue
 		}
-		var t target
-		if t, err = s.open(all[i].Key, old); err != nil {
-			break
+		t, failed := s.open(all[i].Key, old)
+		if failed != nil {
+			left++
+			continue
 		}
 		var anew []byte
 		if anew, err = s.seal(all[i].Key, t); err != nil {
@@ -524,7 +526,7 @@ func (s *Service) Reseal(ctx context.Context) error {
 			return alerts.Put(tx, all[i].Key, now, time.Time{})
 		})
 	}
-	return err
+	return left, err
 }
 
 func (s *Service) now() time.Time { return s.Recorder.Now().UTC() }

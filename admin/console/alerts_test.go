@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -388,6 +389,47 @@ func TestAlertByWebhook(t *testing.T) {
 	if a := b.acts(at+"/edit-alert", "name", "Odd things", "kind", "x", "to", "webhook", "url",
 		"https://other.example.com/"); !strings.Contains(a.Body.String(), "whsec_") || strings.Contains(a.Body.String(), m[1]) {
 		t.Errorf("another address has no other secret\n%s", a.form())
+	}
+}
+
+// TestAlertsAfterTheOldKeyIsGone: the targets of webhooks are sealed with the first key. One that no key opens is
+// counted, and the others are sealed all the same.
+func TestAlertsAfterTheOldKeyIsGone(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	got := h.receive()
+	by := audit.Actor{ID: h.personID("owner@example.com")}
+	var ids []string
+	sealing := func(keys ...byte) *alert.Service {
+		var all [][]byte
+		for _, b := range keys {
+			all = append(all, bytes.Repeat([]byte{b}, secret.KeySize))
+		}
+		ring, err := secret.NewKeyring(all...)
+		h.must(err)
+		d := h.alerts.Deps
+		d.Keyring = ring
+		return alert.New(d)
+	}
+	for _, key := range []byte{3, 4, 3} {
+		d := alert.Draft{
+			Name: "planted", To: alert.Webhook, URL: "https://hooks.example.com/", Filter: alert.Filter{Types: []string{"never"}},
+		}
+		id, _, err := sealing(key).Add(t.Context(), d, by)
+		h.must(err)
+		ids = append(ids, id)
+	}
+	if left, err := sealing(5, 3).Reseal(t.Context()); err != nil || left != 1 {
+		t.Errorf("Reseal with a target of another key = %d left, %v, want 1", left, err)
+	}
+	if left, err := sealing(5, 4).Reseal(t.Context()); err != nil || left != 0 {
+		t.Errorf("Reseal with its key = %d left, %v, want none", left, err)
+	}
+	for _, id := range ids {
+		h.must(sealing(5).Test(t.Context(), id, by))
+	}
+	if tries, _ := got.take(); len(tries) != len(ids) {
+		t.Errorf("%d messages by the newer key alone, want %d", len(tries), len(ids))
 	}
 }
 

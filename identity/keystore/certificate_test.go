@@ -459,11 +459,11 @@ func TestReseal(t *testing.T) {
 	if _, err := c.sealing(t.Context(), nil, 8).KeyPairs().Get(t.Context(), "sign"); err == nil {
 		t.Error("another encryption key opens the pair")
 	}
-	if err := c.sealing(t.Context(), nil, 9).Reseal(t.Context()); err != nil {
-		t.Errorf("Reseal with a key that opens nothing = %v, want that it leaves them", err)
+	if left, err := c.sealing(t.Context(), nil, 9).Reseal(t.Context()); err != nil || left != 2 {
+		t.Errorf("Reseal with a key that opens nothing = %d left, %v, want the pair and our own", left, err)
 	}
-	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
-		t.Fatal(err)
+	if left, err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil || left != 0 {
+		t.Fatalf("Reseal = %d left, %v", left, err)
 	}
 	newer := c.sealing(t.Context(), nil, 8)
 	if k, err := newer.KeyPairs().Get(t.Context(), "sign"); err != nil || !m.ec.Equal(k.Key) {

@@ -32,7 +32,7 @@ func TestPostQuantumPair(t *testing.T) {
 		if shown := c.get(id); shown["public_key"] != example(t, set+".pub") || shown["private_key"] != "" {
 			t.Errorf("the pair is answered as %v", shown)
 		}
-		if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
+		if _, err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		pairs := c.sealing(t.Context(), nil, 8).KeyPairs()
@@ -61,7 +61,7 @@ func TestPostQuantumPair(t *testing.T) {
 			}
 		}
 		c.service = c.sealing(t.Context(), nil, 7, 8)
-		if err := c.service.Reseal(t.Context()); err != nil {
+		if _, err := c.service.Reseal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,24 +21,25 @@ type sealedEntry struct {
 }
 
 // Reseal seals private keys with the current key of the keyring where an older one has sealed them, so the older key
-// can be removed from the Caddyfile. A private key that no key opens is logged and left alone.
-func (s *Service) Reseal(ctx context.Context) error {
+// can be removed from the Caddyfile. A private key that no key opens is logged and left alone; left counts the records.
+func (s *Service) Reseal(ctx context.Context) (left int, err error) {
 	var old []sealedEntry
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
 		old, err = s.sealedByOlderKeys(tx)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, o := range old {
 		next, err := s.sealed(o.id, o.rec)
 		if errors.Is(err, errUnopened) {
 			s.log.Error("a key pair cannot be opened: is encryption_key the one that sealed it?", zap.String("key_pair", o.rec.Name), zap.Error(err))
+			left++
 			continue
 		}
 		if err != nil {
-			return err
+			return left, err
 		}
 		err = s.store.Update(ctx, func(tx storage.Tx) error {
 			now, err := o.table.Get(tx, o.key)
@@ -48,10 +49,10 @@ func (s *Service) Reseal(ctx context.Context) error {
 			return o.table.Put(tx, o.key, next, time.Time{})
 		})
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
+			return left, err
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // errUnopened says that no key of the keyring opens a private key.

@@ -79,7 +79,7 @@ func TestRotation(t *testing.T) {
 		t.Fatalf("after Announce: %d keys beside the first one", len(now.Others))
 	}
 	next := now.Others[0].Certificate
-	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
+	if _, err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	pairs = c.sealing(t.Context(), nil, 8).KeyPairs()

@@ -30,30 +30,31 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Reseal seals secrets and private keys with the current key of the keyring where an older one has sealed them, so the
-// older key can be removed from the Caddyfile. What no key opens is left alone.
-func (s *Service) Reseal(ctx context.Context) error {
-	if err := s.resealSecrets(ctx); err != nil {
-		return err
+// older key can be removed from the Caddyfile. What no key opens stays as it is; left counts it.
+func (s *Service) Reseal(ctx context.Context) (left int, err error) {
+	if left, err = s.resealSecrets(ctx); err != nil {
+		return left, err
 	}
 	if err := s.forgetOlder(ctx); err != nil {
-		return err
+		return left, err
 	}
-	return s.keyPairs.Reseal(ctx)
+	more, err := s.keyPairs.Reseal(ctx)
+	return left + more, err
 }
 
 // resealSecrets does it for the secrets of the units. It makes no new version.
-func (s *Service) resealSecrets(ctx context.Context) error {
+func (s *Service) resealSecrets(ctx context.Context) (left int, err error) {
 	const name = "login_methods"
 	var (
 		rec    unitRecord
 		stored bool
 	)
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
 		rec, stored, err = units.Find(tx, name)
 		return err
 	})
 	if err != nil || !stored {
-		return err
+		return 0, err
 	}
 	fresh := maps.Clone(rec.Secrets)
 	changed := false
@@ -62,18 +63,19 @@ func (s *Service) resealSecrets(ctx context.Context) error {
 			continue
 		}
 		plain, err := s.keyring.Open(sealPurpose(key), sealed)
-		if err != nil {
-			continue // no key opens it, which is logged when it is read
+		if err != nil { // which is logged when it is read
+			left++
+			continue
 		}
 		if fresh[key], err = s.keyring.Seal(sealPurpose(key), plain); err != nil {
-			return err
+			return left, err
 		}
 		changed = true
 	}
 	if !changed {
-		return nil
+		return left, nil
 	}
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	return left, s.store.Update(ctx, func(tx storage.Tx) error {
 		now, err := units.Get(tx, name)
 		if err != nil || now.Revision != rec.Revision { // changed meanwhile, and sealed by that
 			return err

@@ -596,11 +596,11 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 	if got := of(with(8)); got != "" {
 		t.Errorf("another key opens the secret: %q", got)
 	}
-	if err := with(9).Reseal(t.Context()); err != nil {
-		t.Errorf("Reseal with a key that opens nothing = %v, want that it leaves them", err)
+	if left, err := with(9).Reseal(t.Context()); err != nil || left == 0 {
+		t.Errorf("Reseal with a key that opens nothing = %d left, %v, want that it counts them", left, err)
 	}
-	if err := with(8, 7).Reseal(t.Context()); err != nil {
-		t.Fatal(err)
+	if left, err := with(8, 7).Reseal(t.Context()); err != nil || left != 0 {
+		t.Fatalf("Reseal = %d left, %v", left, err)
 	}
 	if got := of(with(8)); got != "canary" {
 		t.Errorf("by the newer key alone the secret is %q, want canary", got)
