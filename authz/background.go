@@ -40,6 +40,10 @@ func (s *Server) LogoutFrames(ctx context.Context, person, session string) (fram
 	return frames, oauth.StorageError(err)
 }
 
+// Reseal seals with the first encryption key what an older one has sealed for as long as it is there: the authorization
+// headers of streams. Signing keys reseal themselves. It returns how many of them no key opens.
+func (s *Server) Reseal(ctx context.Context) (left int, err error) { return s.signals.Reseal(ctx) }
+
 // Tell queues what receivers of shared signals are told of an event, in the transaction that appends it.
 func (s *Server) Tell(tx storage.Tx, e audit.Event) error { return s.signals.Add(tx, e) }
 

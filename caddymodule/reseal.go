@@ -32,10 +32,10 @@ func (i *instance) reseal(ctx context.Context, after string) (out adminapi.Resea
 	return out, err
 }
 
-// resealFew reseals what there is little of: settings, key pairs and the targets of alerts. It returns how many secrets
-// no key opens.
+// resealFew reseals what there is little of: settings, key pairs, the targets of alerts and the headers of streams of
+// shared signals. It returns how many secrets no key opens.
 func (i *instance) resealFew(ctx context.Context) (left int, err error) {
-	for _, reseal := range []func(context.Context) (int, error){i.config.Reseal, i.alerts.Reseal} {
+	for _, reseal := range []func(context.Context) (int, error){i.config.Reseal, i.alerts.Reseal, i.authz.Reseal} {
 		n, failed := reseal(ctx)
 		left, err = left+n, errors.Join(err, failed)
 	}

@@ -194,6 +194,21 @@ func (h *Harness) Restart(change func(*authz.Config)) {
 	h.server.Store(s)
 }
 
+// SealWith restarts the server with encryption keys, each made of one byte. The first key seals; that of a new harness
+// is 7. Signing keys stay those that were opened at the beginning.
+func (h *Harness) SealWith(keys ...byte) {
+	h.T.Helper()
+	var all [][]byte
+	for _, b := range keys {
+		all = append(all, bytes.Repeat([]byte{b}, secret.KeySize))
+	}
+	var err error
+	h.Keyring, err = secret.NewKeyring(all...)
+	h.must(err)
+	h.deps.Keyring = h.Keyring
+	h.Restart(nil)
+}
+
 func (h *Harness) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == buttonPath {

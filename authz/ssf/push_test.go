@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/ssf"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // signalPush: nothing is lost while a receiver fails or pauses, and nothing is sent once it has left.
@@ -93,6 +94,49 @@ func signalPush(t *testing.T) {
 	if requests, _ = pushed(r); len(requests) != 0 {
 		t.Error("a new stream has the events of the one that was deleted")
 	}
+}
+
+// TestPushAfterTheOldKeyIsGone: the header of a stream is sealed with the first encryption key, and is still sent when
+// the older key has gone. One that no key opens is counted.
+func TestPushAfterTheOldKeyIsGone(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	create(r, authztest.PollMethod) // it has no header
+	r.Bearer = r.As("soc", ssf.ScopeManage)
+	r.SealWith(8, 7)
+	create(r, authztest.PushMethod)
+	for _, c := range []struct {
+		keys []byte
+		left int
+	}{{[]byte{9, 7}, 1}, {[]byte{9, 8, 7}, 0}, {[]byte{9}, 0}} {
+		r.SealWith(c.keys...)
+		if left, err := r.Server().Reseal(t.Context()); err != nil || left != c.left {
+			t.Errorf("Reseal with the keys %v = %d left, %v, want %d", c.keys, left, err, c.left)
+		}
+	}
+	r.Happens("person.PersonBlockedEvent", authztest.Demo)
+	requests, _ := pushed(r)
+	if len(requests) == 0 {
+		t.Fatal("nothing was pushed by the newer key alone")
+	}
+	for _, q := range requests {
+		if got := q.Header.Get("Authorization"); got != "Bearer of-the-receiver" {
+			t.Errorf("pushed with Authorization %q, want that of the receiver", got)
+		}
+	}
+}
+
+// TestPausedNodeResealsNoHeader: a node that was paused, and whose term is over, seals nothing: its first key can be
+// one that was removed meanwhile.
+func TestPausedNodeResealsNoHeader(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	create(r, authztest.PushMethod)
+	r.SealWith(8, 7)
+	storagetest.RefusedWhenOver(t, r.Store.Store, func(ctx context.Context) error {
+		_, err := r.Server().Reseal(ctx)
+		return err
+	})
 }
 
 // sessionsEnd ends sessions of a person, whose events get their time from the worker.

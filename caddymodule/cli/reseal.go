@@ -11,9 +11,9 @@ import (
 func resealCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reseal", Short: "Seals with the first encryption key what an older one has sealed", Args: cobra.NoArgs,
-		Long: `Seals signing keys, settings, key pairs, and the secrets of authenticator apps and PINs with the first
-encryption key, where an older one has sealed them, and says whether older keys can be removed from
-the Caddyfile. The server does the same automatically after a start with several keys.`,
+		Long: `Seals signing keys, settings, key pairs, webhooks of alerts, authorization headers of shared signals, and
+the secrets of authenticator apps and PINs with the first encryption key, where an older one has sealed
+them, and says whether older keys can be removed from the Caddyfile. The server does the same automatically after a start with several keys.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all adminapi.Resealed
 			for {
