@@ -101,22 +101,51 @@ func TestEncryptionKey(t *testing.T) {
 }
 
 // TestOlderEncryptionKeyCanGo: after the encryption key was replaced, the server says when the older one is needed no
-// more, and then starts and signs without it.
+// more, and which clients still need it, and then starts, signs and knows its clients without it.
 func TestOlderEncryptionKeyCanGo(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.Key = "encryption_key " + servertest.OtherKey
 	s.MustLoad()
 	_, jwks := s.Get("/oauth/jwks")
+	secrets := map[string]string{}
+	for _, id := range []string{"batch", "idle"} {
+		secrets[id] = servertest.Decode[map[string]string](t,
+			s.Run("", "client", "add", id, "--grants", "client_credentials", "--scopes", "orders.read", "--json"))["secret"]
+	}
+	token := func(id string) int {
+		t.Helper()
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials&scope=orders.read"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth(id, secrets[id])
+		resp, _ := s.Do(r)
+		return resp.StatusCode
+	}
 	s.Key = "encryption_key " + servertest.TestKey + " " + servertest.OtherKey
 	s.MustLoad()
-	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "older encryption keys can be removed") {
-		t.Errorf("keys reseal = %s, want that the older key can go", out)
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "older encryption keys can be removed") ||
+		!strings.Contains(out, "those of batch, idle.") {
+		t.Errorf("keys reseal = %s, want that the older key can go after its clients", out)
+	}
+	if got := token("batch"); got != http.StatusOK {
+		t.Errorf("token with both keys = %d, want 200", got)
+	}
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "those of idle.") {
+		t.Errorf("keys reseal = %s, want that one client is left", out)
+	}
+	secrets["idle"] = servertest.Decode[map[string]string](t, s.Run("", "client", "rotate-secret", "idle", "--json"))["secret"]
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "can be removed once sessions of before have ended.") {
+		t.Errorf("keys reseal = %s, want that no client is left", out)
 	}
 	s.Stop()
 	s.Key = "encryption_key " + servertest.TestKey
 	s.MustLoad()
 	if _, now := s.Get("/oauth/jwks"); now != jwks {
 		t.Error("the signing keys changed when the older encryption key was removed")
+	}
+	for id := range secrets {
+		if got := token(id); got != http.StatusOK {
+			t.Errorf("token of %s without the older key = %d, want 200", id, got)
+		}
 	}
 	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") ||
 		!strings.Contains(out, "0 signing keys, 0 secrets") {

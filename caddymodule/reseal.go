@@ -23,6 +23,9 @@ func (i *instance) reseal(ctx context.Context, after string) (out adminapi.Resea
 		if out.SigningKeys, err = i.core.Keys.Reseal(ctx); err == nil {
 			out.Left, err = i.resealFew(ctx)
 		}
+		if err == nil {
+			out.Clients, err = i.authz.Clients().OlderSecrets(ctx)
+		}
 		if err != nil {
 			return out, err
 		}
@@ -95,5 +98,5 @@ func (i *instance) resealAll(ctx context.Context) {
 		say = i.log.Warn
 	}
 	say(all.Verdict(), zap.Int("people", all.People), zap.Int("sealed", all.Sealed), zap.Int("signing_keys", all.SigningKeys),
-		zap.Int("left", all.Left))
+		zap.Int("left", all.Left), zap.String("clients", all.NamedClients()))
 }

@@ -22,8 +22,8 @@ type Client struct {
 	Native bool `json:"native,omitempty"`
 	// Secrets are valid all at once, for rotation. Each has at least 32 characters.
 	Secrets []secret.String `json:"secrets,omitempty"`
-	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
-	// base64url.
+	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:", the name of a key, ":" and
+	// the keyed hash in base64url.
 	SecretHashes []string `json:"secret_hashes,omitempty"`
 	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form), private_key_jwt,
 	// tls_client_auth, self_signed_tls_client_auth or workload.

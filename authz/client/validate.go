@@ -222,7 +222,7 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 	for _, h := range hashes {
 		if text, ok := strings.CutPrefix(h, KeyedHashPrefix); ok {
-			if _, err := DecodeKeyedHash(text); err != nil {
+			if _, _, err := DecodeKeyedHash(text); err != nil {
 				p.Addf("secret_hash: %w", err)
 			}
 		} else if err := secret.CheckPHC(h); err != nil {
@@ -231,13 +231,14 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 }
 
-// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix.
-func DecodeKeyedHash(text string) ([]byte, error) {
-	sum, err := base64.RawURLEncoding.Strict().DecodeString(text)
+// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix: the name of its key, and the hash.
+func DecodeKeyedHash(text string) (key string, sum []byte, err error) {
+	key, encoded, _ := strings.Cut(text, ":")
+	sum, err = base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(sum) != KeyedHashSize {
-		return nil, errors.New("not a keyed hash")
+		return "", nil, errors.New("not a keyed hash")
 	}
-	return sum, nil
+	return key, sum, nil
 }
 
 // grantNames are the grants in the order in which messages name them.

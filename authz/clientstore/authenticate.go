@@ -147,6 +147,8 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 		return nil, errMethod, nil
 	case p.method != methodNone && !right:
 		return nil, errSecret, nil
+	case right && r.checks.anyOlder(reg.client.SecretHashes):
+		r.renewHash(req, p)
 	}
 	return reg.client, nil, nil
 }
@@ -506,6 +508,6 @@ func keyedHash(h string) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	sum, err := client.DecodeKeyedHash(text)
+	_, sum, err := client.DecodeKeyedHash(text)
 	return sum, err == nil
 }

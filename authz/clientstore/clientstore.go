@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -447,6 +448,7 @@ type credential struct {
 // hash in PHC form is slow once; then its keyed hash is remembered.
 type secretChecks struct {
 	keys   []*secret.MACKey // of each encryption key, the newest first
+	name   string           // of the first one
 	hasher *secret.Hasher
 	decoy  credential
 	// slow is held while a slow hash is computed: one at a time, so strangers do not use up the capacity for people who
@@ -464,6 +466,8 @@ func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
 	for _, key := range k.DeriveAll("gatehouse client secret v1") {
 		c.keys = append(c.keys, secret.NewMACKey(key))
 	}
+	name := c.keys[0].MAC("name of the key")
+	c.name = base64.RawURLEncoding.EncodeToString(name[:4])
 	c.decoy = credential{sums: [][]byte{make([]byte, client.KeyedHashSize)}}
 	return c
 }

@@ -1,16 +1,20 @@
 package clientstore_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Client ids are public, and each wrong secret of a client with an imported hash costs a slow computation. A flood of
@@ -62,3 +66,98 @@ func TestWrongSecretsLeaveRoomForPeople(t *testing.T) {
 		t.Errorf("the right secret = %v", err)
 	}
 }
+
+// TestSecretsAfterTheOldKeyIsGone: a secret that a stored client has used since there is a new encryption key is right
+// without the older one. Clients that have not used theirs are named.
+func TestSecretsAfterTheOldKeyIsGone(t *testing.T) {
+	t.Parallel()
+	deps := dependencies(t)
+	open := func(keys ...byte) *clientstore.Registry {
+		t.Helper()
+		var all [][]byte
+		for _, b := range keys {
+			all = append(all, bytes.Repeat([]byte{b}, secret.KeySize))
+		}
+		var err error
+		if deps.Keyring, err = secret.NewKeyring(all...); err != nil {
+			t.Fatal(err)
+		}
+		r, err := clientstore.New(t.Context(), clientstore.Config{Issuer: "https://auth.example.com"}, deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	older := func(r *clientstore.Registry, when string, want ...string) {
+		t.Helper()
+		if ids, err := r.OlderSecrets(t.Context()); err != nil || !slices.Equal(ids, want) {
+			t.Errorf("%s: clients with hashes of another key are %v, %v, want %v", when, ids, err, want)
+		}
+	}
+	stored := func(id string) client.Client {
+		return client.Client{ID: id, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://" + id + ".example.com/callback"}}
+	}
+	uses := func(r *clientstore.Registry, id, text string) error {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/oauth/token", http.NoBody)
+		req.SetBasicAuth(id, text)
+		_, err := r.Authenticate(req, oauth.Form{})
+		return err
+	}
+	r := open(1)
+	texts := map[string]string{}
+	for _, id := range []string{"batch", "idle"} {
+		var err error
+		if texts[id], err = r.Add(t.Context(), stored(id), audit.Actor{ID: "ops"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := texts["batch"] // stays right next to a newer one
+	var err error
+	if texts["batch"], err = r.ReplaceSecret(t.Context(), "batch", true, "", audit.Actor{ID: "ops"}); err != nil {
+		t.Fatal(err)
+	}
+	reg := clientstore.Registered{Client: stored("registered"), Metadata: []byte("{}"), Token: "hash of a token"}
+	if texts["registered"], err = r.Register(t.Context(), reg, 10, audit.Self); err != nil {
+		t.Fatal(err)
+	}
+	older(r, "with the key that has hashed them")
+
+	full := deps
+	full.Store = fullStore{deps.Store}
+	deps, full = full, deps
+	if err := uses(open(2, 1), "batch", texts["batch"]); err != nil {
+		t.Errorf("on a full disk the secret is wrong: %v", err)
+	}
+	deps = full
+	r = open(2, 1)
+	older(r, "with a new key", "batch", "idle", "registered")
+	for _, text := range []string{texts["batch"], "x" + texts["batch"][1:], kept} {
+		if err := uses(r, "batch", text); (err == nil) != (text == texts["batch"] || text == kept) {
+			t.Errorf("batch authenticates: %v", err)
+		}
+	}
+	older(r, "after both secrets of batch were used", "idle", "registered")
+	if err := uses(r, "registered", texts["registered"]); err != nil {
+		t.Error(err)
+	}
+	older(r, "after the registered client was used", "idle")
+	if _, err := r.FindRegistered(t.Context(), "registered", reg.Token); err != nil {
+		t.Errorf("the client manages its registration no more: %v", err)
+	}
+
+	r = open(2)
+	older(r, "without the older key", "idle")
+	for id, text := range texts {
+		if err := uses(r, id, text); (err == nil) != (id != "idle") {
+			t.Errorf("without the older key %s authenticates: %v", id, err)
+		}
+	}
+	if err := uses(r, "batch", kept); err != nil {
+		t.Errorf("the secret that was kept is wrong without the older key: %v", err)
+	}
+}
+
+// fullStore refuses writes.
+type fullStore struct{ storage.Store }
+
+func (fullStore) Update(context.Context, func(storage.Tx) error) error { return storage.ErrFull }

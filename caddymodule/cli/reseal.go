@@ -13,7 +13,8 @@ func resealCommand() *cobra.Command {
 		Use: "reseal", Short: "Seals with the first encryption key what an older one has sealed", Args: cobra.NoArgs,
 		Long: `Seals signing keys, settings, key pairs, webhooks of alerts, authorization headers of shared signals, and
 the secrets of authenticator apps and PINs with the first encryption key, where an older one has sealed
-them, and says whether older keys can be removed from the Caddyfile. The server does the same automatically after a start with several keys.`,
+them, names the clients with a secret that only an older key can check, and says whether older keys can be
+removed from the Caddyfile. The server does the same automatically after a start with several keys.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all adminapi.Resealed
 			for {
@@ -26,10 +27,15 @@ them, and says whether older keys can be removed from the Caddyfile. The server 
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s looked at\n", count(all.People, "person"))
 			}
-			return printResult(cmd, all,
+			lines := []string{
 				fmt.Sprintf("Sealed again: %s, %s of %s.", count(all.SigningKeys, "signing key"), count(all.Sealed, "secret"),
 					count(all.People, "person")),
-				fmt.Sprintf("Opened by no key: %s.", count(all.Left, "secret")), "In short, "+all.Verdict()+".")
+				fmt.Sprintf("Opened by no key: %s.", count(all.Left, "secret")),
+			}
+			if len(all.Clients) > 0 {
+				lines = append(lines, "Secrets hashed with another key: those of "+all.NamedClients()+".")
+			}
+			return printResult(cmd, all, append(lines, "In short, "+all.Verdict()+".")...)
 		},
 	}
 }
