@@ -231,9 +231,13 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 }
 
-// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix: the name of its key, and the hash.
+// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix: the name of its key, and the hash. Those of
+// version 0.1 have no name.
 func DecodeKeyedHash(text string) (key string, sum []byte, err error) {
-	key, encoded, _ := strings.Cut(text, ":")
+	key, encoded, named := strings.Cut(text, ":")
+	if !named {
+		key, encoded = "", text
+	}
 	sum, err = base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(sum) != KeyedHashSize {
 		return "", nil, errors.New("not a keyed hash")

@@ -33,14 +33,15 @@ func (s *secretChecks) isOlder(hash string) bool {
 
 func (s *secretChecks) anyOlder(hashes []string) bool { return slices.ContainsFunc(hashes, s.isOlder) }
 
-// renewed returns hashes with those of this secret replaced where an older key of the ring has made them. nil: nowhere
+// renewed returns hashes with those of this secret replaced where an older key of the ring has made them, or they have
+// no name of a key. nil: nowhere
 func (s *secretChecks) renewed(id, text string, hashes []string) (out []string) {
 	for i, h := range hashes {
 		sum, ok := keyedHash(h)
 		if !ok || !s.isOlder(h) {
 			continue
 		}
-		for _, key := range s.keys[1:] {
+		for _, key := range s.keys {
 			if mac := key.MAC("client", id, text); compare(mac[:], sum) == 1 {
 				if out == nil {
 					out = slices.Clone(hashes)

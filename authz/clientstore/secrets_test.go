@@ -2,6 +2,7 @@ package clientstore_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -161,3 +162,38 @@ func TestSecretsAfterTheOldKeyIsGone(t *testing.T) {
 type fullStore struct{ storage.Store }
 
 func (fullStore) Update(context.Context, func(storage.Tx) error) error { return storage.ErrFull }
+
+// TestSecretHashesOfVersion01: hashes without the name of their key, as version 0.1 has stored them, stay right, and get
+// the name when they are used.
+func TestSecretHashesOfVersion01(t *testing.T) {
+	t.Parallel()
+	deps := dependencies(t)
+	ring, err := secret.NewKeyring(bytes.Repeat([]byte{1}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps.Keyring = ring
+	r, err := clientstore.New(t.Context(), clientstore.Config{Issuer: "https://auth.example.com"}, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "a secret of more than 32 characters"
+	sum := secret.NewMACKey(ring.DeriveAll("gatehouse client secret v1")[0]).MAC("client", "batch", text)
+	c := client.Client{
+		ID: "batch", Grants: []string{"client_credentials"}, Scopes: []string{"api"},
+		SecretHashes: []string{client.KeyedHashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])},
+	}
+	if _, err := r.Add(t.Context(), c, audit.Actor{ID: "ops"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{{"batch"}, nil} {
+		if ids, err := r.OlderSecrets(t.Context()); err != nil || !slices.Equal(ids, want) {
+			t.Errorf("hashes without the name of the first key: %v, %v, want %v", ids, err, want)
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/oauth/token", http.NoBody)
+		req.SetBasicAuth("batch", text)
+		if _, err := r.Authenticate(req, oauth.Form{}); err != nil {
+			t.Errorf("the secret is wrong: %v", err)
+		}
+	}
+}
