@@ -134,12 +134,9 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
 	if err != nil {
 		return g, err
 	}
-	if err := s.settle(ctx, id); err != nil {
-		return g, err
-	}
 	now := s.deps.Now()
 	renamed := false
-	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+	err = s.changeSettled(ctx, id, func(tx storage.Tx) error {
 		rec, err := readGroup(tx, id)
 		if err != nil {
 			return err

@@ -12,14 +12,8 @@ import (
 
 // RemoveGroup removes all members of a group, then the group. It can be repeated after an interruption.
 func (s *Service) RemoveGroup(ctx context.Context, id string, by audit.Actor, allow func(tx storage.Tx, g Group) error) error {
-	if err := s.settle(ctx, id); err != nil {
-		return err
-	}
-	err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+	err := s.changeSettled(ctx, id, func(tx storage.Tx) error {
 		rec, err := groups.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			return ErrNoGroup
-		}
 		if err != nil || rec.Removing {
 			return err
 		}
@@ -84,11 +78,39 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 	return more, err
 }
 
+// errUnsettled says that a group has been renamed, and that some of its members still have the old name.
+var errUnsettled = errors.New("the group is being renamed")
+
+// changeSettled runs the transaction of a change of a group whose members all have its name. Another call can rename the
+// group at any time, so that is certain only within the transaction.
+func (s *Service) changeSettled(ctx context.Context, id string, fn func(storage.Tx) error) error {
+	for {
+		if err := s.settle(ctx, id); err != nil {
+			return err
+		}
+		err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+			rec, err := groups.Get(tx, id)
+			if errors.Is(err, storage.ErrNotFound) {
+				return ErrNoGroup
+			}
+			if err == nil && rec.Former != "" {
+				err = errUnsettled
+			}
+			if err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		if !errors.Is(err, errUnsettled) {
+			return err
+		}
+	}
+}
+
 // settle gives the members of a renamed group its new name, in several transactions, and frees the old name in the
-// last.
+// last. Several calls can do it together.
 func (s *Service) settle(ctx context.Context, id string) error {
-	for after := ""; ; {
-		done, last := false, ""
+	for done := false; !done; {
 		err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 			rec, err := groups.Get(tx, id)
 			if errors.Is(err, storage.ErrNotFound) {
@@ -97,7 +119,7 @@ func (s *Service) settle(ctx context.Context, id string) error {
 			if done = rec.Former == ""; err != nil || done {
 				return err
 			}
-			members, err := someMembers(tx, id, after, groupChunk)
+			members, err := someMembers(tx, id, rec.Settled, groupChunk)
 			if err != nil {
 				return err
 			}
@@ -105,22 +127,22 @@ func (s *Service) settle(ctx context.Context, id string) error {
 				if err := rename(tx, who, rec.Former, rec.Name); err != nil {
 					return err
 				}
-				last = who
+				rec.Settled = who
 			}
 			if len(members) == groupChunk {
-				return nil
+				return groups.Put(tx, id, rec, time.Time{})
 			}
 			if err := deleteGroupName(tx, rec.Partition, rec.Former); err != nil {
 				return err
 			}
-			rec.Former, done = "", true
+			rec.Former, rec.Settled, done = "", "", true
 			return groups.Put(tx, id, rec, time.Time{})
 		})
-		if err != nil || done {
+		if err != nil {
 			return err
 		}
-		after = last
 	}
+	return nil
 }
 
 // rename replaces the name of a group in the record of a member.

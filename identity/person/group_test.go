@@ -1,6 +1,9 @@
 package person_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -40,4 +43,110 @@ func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
 			t.Errorf("groups of %s = %q, %v, want team", name, p.Groups, err)
 		}
 	}
+}
+
+// innerCall is the key under which a context has its value in one of two calls.
+type innerCall struct{}
+
+// pausingStore calls a function before each Update, with the context of the Update.
+type pausingStore struct {
+	storage.Store
+	before func(ctx context.Context)
+}
+
+// Update is Store.Update of this store.
+func (s *pausingStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	s.before(ctx)
+	return s.Store.Update(ctx, fn)
+}
+
+// TestChangesOfAGroupAtOnce: while a call renames or removes a group, another one renames it, and its members do not
+// have that name yet when the first one goes on. No member keeps an old name, and others can take the old names.
+func TestChangesOfAGroupAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		members      int
+		outer, inner string // the new name; empty: the group is removed
+		at           int    // the Update of the outer call before which the inner one changes the group
+		want         []string
+	}{
+		{"renamed and renamed", 2, "troop", "team", 2, []string{"troop"}},
+		{"removed and renamed", 2, "", "team", 2, nil},
+		{"renamed in chunks and renamed", 250, "team", "troop", 4, []string{"troop"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := identitytest.New(t)
+			for i := range c.members {
+				add(h, fmt.Sprint("member", i), "crew")
+			}
+			id := groupID(h, "crew")
+			changed := false
+			call := func(ctx context.Context, name string) error {
+				if name == "" {
+					return h.Person.RemoveGroup(ctx, id, identitytest.Admin, nil)
+				}
+				_, err := h.Person.UpdateGroup(ctx, id, identitytest.Admin, func(_ storage.Tx, _ person.Group, to *person.GroupChange) error {
+					to.Name, changed = name, changed || ctx.Value(innerCall{}) != nil
+					return nil
+				})
+				return err
+			}
+			before, updates, paused := h.Store.Store, 0, false
+			innerPaused, outerEnded, innerEnded := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			h.Store.Store = &pausingStore{before, func(ctx context.Context) {
+				switch inner := ctx.Value(innerCall{}) != nil; {
+				case inner && changed && !paused:
+					paused = true
+					close(innerPaused)
+					<-outerEnded
+				case !inner:
+					if updates++; updates == c.at {
+						go func() { innerEnded <- call(context.WithValue(t.Context(), innerCall{}, true), c.inner) }()
+						<-innerPaused
+					}
+				}
+			}}
+			if err := call(t.Context(), c.outer); err != nil {
+				t.Error(err)
+			}
+			close(outerEnded)
+			if err := <-innerEnded; err != nil && !errors.Is(err, person.ErrNoGroup) {
+				t.Error(err)
+			}
+			h.Store.Store = before
+			for i := range c.members {
+				if got := groupsOf(h, fmt.Sprint("member", i)); !slices.Equal(got, c.want) {
+					t.Fatalf("groups of member %d = %q, want %q", i, got, c.want)
+				}
+			}
+			for _, name := range []string{"crew", "team", "troop"} {
+				if _, err := h.Person.AddGroup(t.Context(), person.GroupChange{Name: name}, identitytest.Admin); err != nil && !slices.Contains(c.want, name) {
+					t.Errorf("a new group %s: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+// add adds a person who is in these groups.
+func add(h *identitytest.Harness, username string, groups ...string) {
+	h.T.Helper()
+	if _, err := h.Person.AddPerson(h.T.Context(), person.NewPerson{Username: username, Groups: groups}, identitytest.Admin); err != nil {
+		h.T.Fatal(err)
+	}
+}
+
+// groupID returns the id of a group of the default partition.
+func groupID(h *identitytest.Harness, name string) (id string) {
+	h.T.Helper()
+	err := h.Store.View(h.T.Context(), func(tx storage.Tx) (err error) {
+		id, err = h.Person.GroupID(tx, "", name)
+		return err
+	})
+	if err != nil || id == "" {
+		h.T.Fatalf("group %s = %q, %v", name, id, err)
+	}
+	return id
 }

@@ -91,10 +91,11 @@ type groupRecord struct {
 	CreatedAt   time.Time `cbor:"5,keyasint"`
 	UpdatedAt   time.Time `cbor:"6,keyasint"`
 	Version     int64     `cbor:"7,keyasint,omitempty"` // grows with each change, memberships included
-	// Former is the name that records of members can still have after a rename. Removing says that the group is being
-	// removed.
+	// Former is the name that records of members after Settled, by id, can still have after a rename. Removing says that
+	// the group is being removed.
 	Former   string `cbor:"8,keyasint,omitempty"`
 	Removing bool   `cbor:"9,keyasint,omitempty"`
+	Settled  string `cbor:"11,keyasint,omitempty"`
 	// Partition is empty for the default one.
 	Partition string `cbor:"10,keyasint,omitempty"`
 }
