@@ -23,7 +23,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // consoleSwitch is the switch of the console. With admin in the Caddyfile it is on by default.
@@ -149,7 +148,7 @@ func (b *builder) openConsole() error {
 				zap.String("username", name))
 		}
 		if err != nil {
-			if storage.IsFailure(err) {
+			if !person.IsRefusal(err) {
 				return fmt.Errorf("admin %s: %w", name, err)
 			}
 			b.warn("identity: admin", fmt.Sprintf("admin %s: %v", name, err),

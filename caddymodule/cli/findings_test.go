@@ -94,6 +94,17 @@ func TestCheckReportsMissingMail(t *testing.T) {
 	}
 }
 
+// The settings refuse new persons who lack a name. The server starts without those of the Caddyfile, and says so.
+func TestCheckReportsPersonsThatTheSettingsRefuse(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.MustLoad()
+	s.Run(`{"attributes":{"person_creation_mandatory_fields":{"first_name_required":true}}}`, "config", "import", "-")
+	s.InIdentity = "person ann@example.com\nadmin bob@example.com"
+	s.MustLoad()
+	s.WantFinding("warning Caddyfile:", "person ann@example.com: does not exist and cannot be created: given_name is required")
+	s.WantFinding("warning Caddyfile:", "admin bob@example.com: given_name is required")
+}
+
 // Files that others can read, and a clock that has been set back, are found while the server runs.
 func TestCheckReportsFilesAndClock(t *testing.T) {
 	s := servertest.NewServer(t)

@@ -72,8 +72,17 @@ var waysIn = map[string]func(h *identitytest.Harness, password string) error{
 	"the configuration": func(h *identitytest.Harness, password string) error {
 		cfg := h.Config
 		cfg.Persons = []person.NewPerson{{Username: "conf", Password: secret.New(password)}}
-		_, err := identity.New(h.T.Context(), cfg, h.Deps)
-		return err
+		s, err := identity.New(h.T.Context(), cfg, h.Deps)
+		if err != nil {
+			return err
+		}
+		for _, d := range s.Differences {
+			if _, said, ok := strings.Cut(d.Reason, "cannot be created: "); ok {
+				field, problem, _ := strings.Cut(said, " ")
+				return &person.ValidationError{Field: field, Problem: problem}
+			}
+		}
+		return nil
 	},
 }
 

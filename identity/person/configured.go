@@ -41,11 +41,23 @@ func compared(key []byte, id, phc, password string, same bool) []byte {
 }
 
 // Configure creates the persons of the configuration that do not exist, gives the others the groups that it names, and
-// returns what else differs.
+// returns what else differs. What the stored state does not allow differs too, and stops no start: with it the console
+// would not start either, in which the state can be changed.
 func (s *Service) Configure(ctx context.Context, persons []NewPerson) (list []Difference, err error) {
 	present, hashes := map[string]bool{}, maxCompared
 	for _, n := range persons {
-		id, found, err := s.addConfigured(ctx, n)
+		placed, typed, err := s.placeConfigured(n)
+		if err != nil {
+			return nil, fmt.Errorf("person %q: %w", n.Username, err)
+		}
+		id, found, err := s.addConfigured(ctx, n, placed, typed)
+		if IsRefusal(err) {
+			list = append(list, Difference{
+				n.Username, "", "person " + n.Username + ": does not exist and cannot be created: " + err.Error(),
+				"make the Caddyfile and the settings agree, and reload",
+			})
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("person %q: %w", n.Username, err)
 		}
@@ -66,20 +78,22 @@ func (s *Service) Configure(ctx context.Context, persons []NewPerson) (list []Di
 	return append(list, gone...), err
 }
 
+// placeConfigured returns a person of the configuration placed in its partition, and the username as it is entered. Its
+// errors are mistakes in the configuration, whatever is stored.
+func (s *Service) placeConfigured(n NewPerson) (placed NewPerson, typed string, err error) {
+	if placed, err = s.Place(n); err != nil {
+		return placed, "", err
+	}
+	if _, _, err = placed.Record(); err != nil {
+		return placed, "", err
+	}
+	typed, err = s.InPartition(placed.Partition, placed.Username)
+	return placed, typed, err
+}
+
 // addConfigured creates a person if the username is unknown. Only then is the password hashed. It returns the person's
 // id, empty if that is unknown, and whether the person existed.
-func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, found bool, err error) {
-	placed, err := s.Place(n)
-	if err != nil {
-		return "", false, err
-	}
-	if _, _, err := placed.Record(); err != nil {
-		return "", false, err
-	}
-	typed, err := s.InPartition(placed.Partition, placed.Username)
-	if err != nil {
-		return "", false, err
-	}
+func (s *Service) addConfigured(ctx context.Context, n, placed NewPerson, typed string) (id string, found bool, err error) {
 	switch p, err := s.Person(ctx, typed); {
 	case err == nil:
 		return p.ID, true, nil
@@ -90,7 +104,7 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	switch {
 	case errors.Is(err, ErrUsernameTaken): // another node was faster
 		return "", false, nil
-	case errors.As(err, new(*UncertainError)): // the start does not wait for the check
+	case errors.As(err, new(*UncertainError)), errors.Is(err, secret.ErrBusy): // the start waits for neither
 		s.deps.Log.Error("person of the configuration not created; it is tried at the next start",
 			zap.String("username", n.Username), zap.Error(err))
 		return "", false, nil
@@ -232,6 +246,11 @@ func (s *Service) followGroups(ctx context.Context, id, called string, want, now
 		d.Groups = slices.Clone(want)
 		return nil
 	})
+	if IsRefusal(err) {
+		differs("groups", "does not get the groups of the Caddyfile: "+err.Error(),
+			"make the Caddyfile and the stored groups agree, and reload")
+		return nil
+	}
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -255,6 +256,66 @@ func idOf(h *identitytest.Harness, username string) string {
 		h.T.Fatal(err)
 	}
 	return p.ID
+}
+
+// The settings refuse a person of the Caddyfile who has to be created. The others are served, and the person comes once
+// the two agree.
+func TestPersonOfTheCaddyfileThatTheSettingsRefuse(t *testing.T) {
+	t.Parallel()
+	ann := person.NewPerson{Username: "ann@example.com", Password: secret.New("the first password of ann")}
+	bob := person.NewPerson{Username: "bob@example.com", GivenName: "Bob", FamilyName: "Stone"}
+	for name, c := range map[string]struct {
+		change func(*settings.Units)
+		reason string
+	}{
+		"the policy of passwords": {
+			func(u *settings.Units) { u.PasswordPolicy.MinLength = 30 },
+			"cannot be created: password must have 30 to ",
+		},
+		"mandatory fields": {
+			func(u *settings.Units) { u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true },
+			"cannot be created: given_name is required",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := identitytest.New(t)
+			u := settings.Defaults()
+			c.change(&u)
+			h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
+			got := strings.Join(differences(h, ann, bob), "\n")
+			if !strings.Contains(got, ": person ann@example.com: does not exist and "+c.reason) {
+				t.Errorf("differences = %q, want %q", got, c.reason)
+			}
+			idOf(h, bob.Username)
+			h.Units = nil
+			if got := strings.Join(differences(h, ann, bob), "\n"); strings.Contains(got, ann.Username) {
+				t.Errorf("differences without these settings = %q", got)
+			}
+			idOf(h, ann.Username)
+		})
+	}
+}
+
+// The group of a person of the Caddyfile was renamed, and the storage was full before all members had the new name.
+func TestPersonOfTheCaddyfileInAGroupWithoutAllItsMembers(t *testing.T) {
+	t.Parallel()
+	h := identitytest.New(t)
+	ann := renamedInPart(h)
+	ann.Groups = []string{"crew"}
+	if got := strings.Join(differences(h, ann), "\n"); !strings.Contains(got, "groups: person "+ann.Username+": does not get the groups") {
+		t.Errorf("differences = %q", got)
+	}
+	if n, err := h.Person.FinishGroups(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d groups finished, %v: the call that renames it can still be on its way", n, err)
+	}
+	h.Clock.Advance(time.Hour)
+	if n, err := h.Person.FinishGroups(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d groups finished, %v, want 1", n, err)
+	}
+	if got := differences(h, ann); len(got) != 0 || !slices.Equal(groupsOf(h, ann.Username), []string{"crew"}) {
+		t.Errorf("groups = %q with the differences %q, want crew", groupsOf(h, ann.Username), got)
+	}
 }
 
 // A password that cannot be compared now, such as while the server is busy, does not stop a start or a reload.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Errors of persons.
@@ -38,6 +39,19 @@ var (
 	// ErrMismatch is every reason why a username and password do not sign in.
 	ErrMismatch = errors.New("username and password do not match")
 )
+
+// IsRefusal reports whether err says that a change of a person or a group is not allowed as things are, and not that it
+// has failed.
+func IsRefusal(err error) bool {
+	for _, refusal := range []error{
+		ErrUsernameTaken, ErrNoPerson, ErrNoGroup, ErrGroupTaken, ErrSpared, storage.ErrTooLarge,
+	} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return errors.As(err, new(*ValidationError)) || errors.As(err, new(*TooManyError))
+}
 
 // ValidationError says which member of a person cannot be stored, and why. It repeats no value.
 type ValidationError struct{ Field, Problem string }

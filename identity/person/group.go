@@ -179,6 +179,9 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
 				return err
 			}
 			after.Former = rec.Name
+			if err := unfinishedGroups.Put(tx, id, now, time.Time{}); err != nil {
+				return err
+			}
 		}
 		after.Name, after.ExternalID, after.Permissions = c.Name, c.ExternalID, c.Permissions
 		after.UpdatedAt = now
@@ -194,7 +197,9 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
 	if err != nil || !renamed {
 		return g, err
 	}
-	return g, s.settle(ctx, id)
+	rest, stop := finishing(ctx)
+	defer stop()
+	return g, s.settle(rest, id)
 }
 
 // readGroup returns a group that is not being removed, or ErrNoGroup.

@@ -10,8 +10,64 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// RemoveGroup removes all members of a group, then the group. It can be repeated after an interruption.
+// finishTime bounds how long a call gives the members of a group its change. After that FinishGroups does.
+const finishTime = 5 * time.Minute
+
+// finishing returns the context for the rest of a change of a group, of which a first part is stored: it goes on when
+// the caller has hung up.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+}
+
+// FinishGroups gives the members of groups the changes whose calls have not come to their end, such as before a crash.
+// It returns the number of these groups.
+func (s *Service) FinishGroups(ctx context.Context) (n int, err error) {
+	var due []string
+	latest := s.deps.Now().Add(-finishTime)
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		due = nil
+		for e, err := range unfinishedGroups.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if !e.Value.After(latest) {
+				due = append(due, e.Key)
+			}
+		}
+		return nil
+	})
+	for _, id := range due {
+		failed := s.finishGroup(ctx, id)
+		if failed == nil {
+			n++
+		}
+		err = errors.Join(err, failed)
+	}
+	return n, err
+}
+
+func (s *Service) finishGroup(ctx context.Context, id string) error {
+	err := s.settle(ctx, id)
+	removing := false
+	if err == nil {
+		err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+			rec, _, err := groups.Find(tx, id)
+			removing = rec.Removing
+			return err
+		})
+	}
+	if err == nil && removing {
+		err = s.emptyGroup(ctx, id, audit.Actor{Origin: audit.Self})
+	}
+	if errors.Is(err, ErrNoGroup) { // another call was faster
+		return nil
+	}
+	return err
+}
+
+// RemoveGroup removes all members of a group, then the group.
 func (s *Service) RemoveGroup(ctx context.Context, id string, by audit.Actor, allow func(tx storage.Tx, g Group) error) error {
+	now := s.deps.Now()
 	err := s.changeSettled(ctx, id, func(tx storage.Tx) error {
 		rec, err := groups.Get(tx, id)
 		if err != nil || rec.Removing {
@@ -26,16 +82,29 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by audit.Actor, al
 			return err
 		}
 		rec.Removing = true
+		if err := unfinishedGroups.Put(tx, id, now, time.Time{}); err != nil {
+			return err
+		}
 		return groups.Put(tx, id, rec, time.Time{})
 	})
-	for more := err == nil; more && err == nil; {
-		more, err = s.emptyGroup(ctx, id, by)
+	if err != nil {
+		return err
+	}
+	rest, stop := finishing(ctx)
+	defer stop()
+	return s.emptyGroup(rest, id, by)
+}
+
+// emptyGroup removes the members of a group that is being removed, and the group with the last of them.
+func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (err error) {
+	for more := true; more && err == nil; {
+		more, err = s.removeMembers(ctx, id, by)
 	}
 	return err
 }
 
-// emptyGroup removes some members of a group that is being removed, and the group with the last of them.
-func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (more bool, err error) {
+// removeMembers removes some members, as emptyGroup does.
+func (s *Service) removeMembers(ctx context.Context, id string, by audit.Actor) (more bool, err error) {
 	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
 	if err != nil {
 		return false, err
@@ -73,6 +142,9 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 		if err := s.deps.Events.Append(tx, e); err != nil {
 			return err
 		}
+		if err := unfinishedGroups.Delete(tx, id); err != nil {
+			return err
+		}
 		return groups.Delete(tx, id)
 	})
 	return more, err
@@ -81,8 +153,8 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 // errUnsettled says that a group has been renamed, and that some of its members still have the old name.
 var errUnsettled = errors.New("the group is being renamed")
 
-// changeSettled runs the transaction of a change of a group whose members all have its name. Another call can rename the
-// group at any time, so that is certain only within the transaction.
+// changeSettled runs the transaction of a change of a group whose members all have its name. Another call can rename
+// the group at any time, and only the transaction itself can exclude that.
 func (s *Service) changeSettled(ctx context.Context, id string, fn func(storage.Tx) error) error {
 	for {
 		if err := s.settle(ctx, id); err != nil {
@@ -133,6 +205,9 @@ func (s *Service) settle(ctx context.Context, id string) error {
 				return groups.Put(tx, id, rec, time.Time{})
 			}
 			if err := deleteGroupName(tx, rec.Partition, rec.Former); err != nil {
+				return err
+			}
+			if err := unfinishedGroups.Delete(tx, id); err != nil {
 				return err
 			}
 			rec.Former, rec.Settled, done = "", "", true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -122,9 +123,106 @@ func TestChangesOfAGroupAtOnce(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"crew", "team", "troop"} {
-				if _, err := h.Person.AddGroup(t.Context(), person.GroupChange{Name: name}, identitytest.Admin); err != nil && !slices.Contains(c.want, name) {
+				if slices.Contains(c.want, name) {
+					continue
+				}
+				if _, err := h.Person.AddGroup(t.Context(), person.GroupChange{Name: name}, identitytest.Admin); err != nil {
 					t.Errorf("a new group %s: %v", name, err)
 				}
+			}
+		})
+	}
+}
+
+// renamedInPart renames the group crew to team. The storage takes no writes before all members have the new name. It
+// returns one who has it.
+func renamedInPart(h *identitytest.Harness) person.NewPerson {
+	h.T.Helper()
+	const members = 250
+	for i := range members {
+		add(h, fmt.Sprint("member", i), "crew")
+	}
+	id := groupID(h, "crew")
+	restore := h.HangUpBefore(3, func() { h.Store.ReadOnly.Store(true) })
+	_, err := h.Person.UpdateGroup(h.T.Context(), id, identitytest.Admin, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+		c.Name = "team"
+		return nil
+	})
+	if !errors.Is(err, storage.ErrFull) {
+		h.T.Fatal(err)
+	}
+	restore()
+	h.Store.ReadOnly.Store(false)
+	for i := range members {
+		if name := fmt.Sprint("member", i); slices.Equal(groupsOf(h, name), []string{"team"}) {
+			return person.NewPerson{Username: name}
+		}
+	}
+	h.T.Fatal("no member has the new name")
+	return person.NewPerson{}
+}
+
+// TestGroupChangeWithoutItsCaller: a caller hangs up while the members of a group follow its change, or the storage
+// takes no more writes. The change comes to its end all the same.
+func TestGroupChangeWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		removed bool
+		failed  bool // the storage
+		want    []string
+	}{
+		{"renamed", false, false, []string{"team"}},
+		{"removed", true, false, nil},
+		{"renamed on a full storage", false, true, []string{"team"}},
+		{"removed on a full storage", true, true, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := identitytest.New(t)
+			const members = 250
+			for i := range members {
+				add(h, fmt.Sprint("member", i), "crew")
+			}
+			id := groupID(h, "crew")
+			ctx, hangUp := context.WithCancel(t.Context())
+			restore := h.HangUpBefore(3, func() {
+				if c.failed {
+					h.Store.ReadOnly.Store(true)
+				} else {
+					hangUp()
+				}
+			})
+			var err error
+			if c.removed {
+				err = h.Person.RemoveGroup(ctx, id, identitytest.Admin, nil)
+			} else {
+				_, err = h.Person.UpdateGroup(ctx, id, identitytest.Admin, func(_ storage.Tx, _ person.Group, to *person.GroupChange) error {
+					to.Name = "team"
+					return nil
+				})
+			}
+			if (err != nil) != c.failed {
+				t.Error(err)
+			}
+			restore()
+			h.Store.ReadOnly.Store(false)
+			h.Clock.Advance(time.Hour)
+			for _, want := range []int{1, 0} {
+				if !c.failed {
+					want = 0
+				}
+				if n, err := h.Person.FinishGroups(t.Context()); n != want || err != nil {
+					t.Errorf("%d groups finished, %v, want %d", n, err, want)
+				}
+			}
+			for i := range members {
+				if got := groupsOf(h, fmt.Sprint("member", i)); !slices.Equal(got, c.want) {
+					t.Fatalf("groups of member %d = %q, want %q", i, got, c.want)
+				}
+			}
+			if _, err := h.Person.AddGroup(t.Context(), person.GroupChange{Name: "crew"}, identitytest.Admin); err != nil {
+				t.Errorf("a new group of the old name: %v", err)
 			}
 		})
 	}

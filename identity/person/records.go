@@ -17,6 +17,7 @@ var (
 	Profiles           = storage.NewTable[ProfileRecord]("identity_profile")             // person id
 	groups             = storage.NewTable[groupRecord]("identity_group")                 // group id
 	groupNames         = storage.NewTable[string]("identity_group_name")                 // group name; the value is its id
+	unfinishedGroups   = storage.NewTable[time.Time]("identity_group_unfinished")        // group id; when it was renamed or removed
 	groupMembers       = storage.NewTable[struct{}]("identity_group_member")             // group id, person id
 	tallies            = storage.NewTable[tallyRecord]("identity_tally")                 // partition
 	partitionUsernames = storage.NewTable[UsernameRecord]("identity_partition_username") // partition, folded username; not of the default one
