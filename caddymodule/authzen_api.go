@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // openAuthZEN makes the API by which others ask the policies. The answers are those of explain, without what is known
@@ -76,16 +77,15 @@ func askPolicies(inst *adminapi.Instance, r *http.Request, q authzen.Question) (
 
 // usableClient returns the id of a client, or "" if it is unknown or disabled.
 func usableClient(inst *adminapi.Instance, r *http.Request, id string) (string, error) {
-	list, err := inst.Authz.Clients().List(r.Context())
-	if err != nil {
-		return "", err
-	}
-	for _, c := range list {
-		if c.ID == id && !c.Disabled {
-			return id, nil
+	usable := ""
+	err := inst.Store.View(r.Context(), func(tx storage.Tx) error {
+		c, found, err := inst.Authz.Clients().Find(tx, id)
+		if usable = ""; found && !c.Disabled {
+			usable = id
 		}
-	}
-	return "", nil
+		return err
+	})
+	return usable, err
 }
 
 // describeAuthZEN describes the operations for the OpenAPI document.

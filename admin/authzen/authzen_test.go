@@ -21,6 +21,7 @@ type pdp struct {
 func newPDP(t *testing.T) *pdp {
 	t.Helper()
 	s := servertest.NewServer(t)
+	s.Storage, s.Key = "storage memory authzen", "encryption_key "+servertest.TestKey
 	s.Extra = servertest.APIClient("pep", "policies") + servertest.APIClient("other", "persons introspection") + `policy records {
 			deny {
 				match path /records/locked*
@@ -362,6 +363,18 @@ func TestAuthZENDecisions(t *testing.T) {
 		in["evaluations"] = many
 		if status, answer := p.ask(t, evaluations, in); status != http.StatusBadRequest {
 			t.Errorf("101 questions = %d %v, want 400", status, answer)
+		}
+		memory := servertest.MemoryOf(t, "authzen")
+		views := func(changes ...any) int64 {
+			before := memory.Views.Load()
+			p.ask(t, evaluation, p.question(changes...))
+			return memory.Views.Load() - before
+		}
+		stranger := views("subject.type", "anonymous")
+		for _, kind := range []string{"user", "client"} { // one look-up more, and no search for similar names
+			if n := views("subject.type", kind, "subject.id", "nobody@example.com"); n != stranger+1 {
+				t.Errorf("an unknown %s costs %d reads, a stranger %d", kind, n, stranger)
+			}
 		}
 		for body, status := range map[string]int{
 			strings.Repeat("[", 70): http.StatusBadRequest, `{"subject":` + strings.Repeat(`{"a":`, 70): http.StatusBadRequest,

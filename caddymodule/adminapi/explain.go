@@ -47,7 +47,7 @@ type ExplainAnswer struct {
 func adminExplain(i *Instance, r *http.Request, in ExplainRequest) (any, error) {
 	out, err := i.AnswerExplain(r, in)
 	if err != nil {
-		return nil, err
+		return nil, i.aboutPerson(r, in.Person, err)
 	}
 	return out, nil
 }
@@ -133,7 +133,8 @@ func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer
 	return nil
 }
 
-// CallerOf returns who would make the request.
+// CallerOf returns who would make the request. Programs ask about unknown persons without end, so its error suggests no
+// others.
 func (i *Instance) CallerOf(r *http.Request, in *ExplainRequest) (c protect.Caller, notes []string, err error) {
 	c.Now = time.Now().UTC()
 	if in.At != "" {
@@ -159,7 +160,7 @@ func (i *Instance) CallerOf(r *http.Request, in *ExplainRequest) (c protect.Call
 	if in.Person == "" {
 		return c, nil, nil
 	}
-	p, err := i.person(r, in.Person)
+	p, err := i.Identity.Person.Person(r.Context(), in.Person)
 	if err != nil {
 		return c, nil, err
 	}

@@ -4,18 +4,25 @@ package spelling
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Word returns the known word that a misspelled one was probably meant to be, or "".
 func Word(word string, known []string) string {
-	best, least := "", maxDistance(word)+1
+	most := maxDistance(word)
+	best, least := "", most+1
 	folded := strings.ToLower(word)
+	length := utf8.RuneCountInString(folded)
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if k == word || k == "" {
 			continue
 		}
-		d := distance(folded, strings.ToLower(k))
-		if plural(folded, strings.ToLower(k)) {
+		lower := strings.ToLower(k)
+		if n := utf8.RuneCountInString(lower); max(n-length, length-n) > most { // so is the distance, which costs far more
+			continue
+		}
+		d := distance(folded, lower)
+		if plural(folded, lower) {
 			d = min(d, 1)
 		}
 		if d < least {
