@@ -125,16 +125,6 @@ func TestConsentIsForTheResources(t *testing.T) {
 	const wiki, shop = "https://wiki.example.com", "https://shop.example.com"
 	authztest.Attack(t, "attack 4843: a resource after the consent", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Guest)
-		asked := func(resources ...string) bool {
-			changes := []string{"scope", "openid"}
-			for _, r := range resources {
-				changes = append(changes, "resource", r)
-			}
-			before := len(b.Pages)
-			b.Code("asks", changes...)
-			return slices.ContainsFunc(b.Pages[before:],
-				func(p *authztest.Response) bool { return strings.Contains(p.Body, "/oauth/consent?flow=") })
-		}
 		for _, tt := range []struct {
 			name      string
 			resources []string
@@ -147,11 +137,92 @@ func TestConsentIsForTheResources(t *testing.T) {
 			{"another site", []string{shop}, true},
 			{"no site", nil, false},
 		} {
-			if got := asked(tt.resources...); got != tt.want {
+			if got := askedFor(b, "openid", tt.resources...); got != tt.want {
 				t.Errorf("%s: the person is asked: %t, want %t", tt.name, got, tt.want)
 			}
 		}
 	}, authztest.WithConfig(func(c *authz.Config) {
 		authztest.ChangeClient(c, "asks", func(c *client.Client) { c.Audiences = []string{wiki, shop} })
+	}))
+}
+
+// askedFor reports whether a person is asked about scopes for resources.
+func askedFor(b *authztest.Browser, scope string, resources ...string) bool {
+	changes := []string{"scope", scope}
+	for _, r := range resources {
+		changes = append(changes, "resource", r)
+	}
+	before := len(b.Pages)
+	b.Code("asks", changes...)
+	return slices.ContainsFunc(b.Pages[before:], func(p *authztest.Response) bool { return strings.Contains(p.Body, "/oauth/consent?flow=") })
+}
+
+// TestConsentForAResourceIsForNoOther: a token without an audience opens every site that accepts its scopes. Who was
+// asked about one site has not allowed that.
+func TestConsentForAResourceIsForNoOther(t *testing.T) {
+	t.Parallel()
+	const wiki, shop = "https://wiki.example.com", "https://shop.example.com"
+	type wish struct {
+		scope     string
+		resources []string
+	}
+	for name, tt := range map[string]struct {
+		before []wish
+		now    wish
+		want   bool
+	}{
+		"attack 7354: no resource after one": {[]wish{{"openid orders.read", []string{wiki}}}, wish{"openid orders.read", nil}, true},
+		"attack 7354: the scopes of two resources together, for none": {
+			[]wish{{"openid", []string{wiki}}, {"orders.read", []string{shop}}}, wish{"openid orders.read", nil}, true,
+		},
+		"attack 7354: a scope of a resource in addition to those for none": {
+			[]wish{{"openid", nil}, {"openid orders.read", []string{wiki}}}, wish{"openid orders.read", nil}, true,
+		},
+		"what was allowed for none, with a resource since": {[]wish{{"openid", nil}, {"openid", []string{wiki}}}, wish{"openid", nil}, false},
+		"what was allowed for none, in two steps":          {[]wish{{"openid", nil}, {"orders.read", nil}}, wish{"openid orders.read", nil}, false},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			b := h.Browser(authztest.Guest)
+			for _, w := range tt.before {
+				askedFor(b, w.scope, w.resources...)
+			}
+			if got := askedFor(b, tt.now.scope, tt.now.resources...); got != tt.want {
+				t.Errorf("the person is asked: %t, want %t", got, tt.want)
+			}
+		}, authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "asks", func(c *client.Client) { c.Audiences = []string{wiki, shop} })
+		}))
+	}
+}
+
+// TestConsentOfADeviceIsForItsResource: a device asks for a site, and its application then asks in a browser for a
+// token without an audience.
+func TestConsentOfADeviceIsForItsResource(t *testing.T) {
+	t.Parallel()
+	const wiki, shop = "https://wiki.example.com", "https://shop.example.com"
+	authztest.Attack(t, "attack 7354: no resource after that of a device", func(t *testing.T, h *authztest.Harness) {
+		allow := func(resource ...string) {
+			begun := h.Call("/oauth/device_authorization", "asks", url.Values{"scope": {"openid"}, "resource": resource})
+			h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
+		}
+		b := h.Browser(authztest.Demo)
+		allow(wiki)
+		b.Decision = "-" // to be asked again by the next request
+		for resource, want := range map[string]bool{wiki: false, shop: true} {
+			if got := b.Authorize("asks", "scope", "openid", "resource", resource).Status == http.StatusOK; got != want {
+				t.Errorf("for %s the person is asked: %t, want %t", resource, got, want)
+			}
+		}
+		if got := b.Authorize("asks", "scope", "openid").Status == http.StatusOK; !got {
+			t.Error("without a resource the person is not asked")
+		}
+		allow()
+		if got := b.Authorize("asks", "scope", "openid").Status == http.StatusOK; got {
+			t.Error("the person is asked for what the device was allowed without a resource")
+		}
+	}, authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "asks", func(c *client.Client) {
+			c.Audiences, c.Grants = []string{wiki, shop}, append(slices.Clone(c.Grants), "device_code")
+		})
 	}))
 }

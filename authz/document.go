@@ -37,13 +37,10 @@ func printOf(c *client.Client) string {
 // use returns the permission of a client besides scopes: for which resources. If no one has registered it, also to
 // which application, and by which way. Empty: nothing besides.
 func (p *pendingRequest) use() string {
-	resources := slices.Sorted(slices.Values(p.rec.Resources))
-	switch {
-	case p.client.Document == nil && len(resources) == 0:
-		return ""
-	case p.client.Document == nil:
-		return secret.Hash(strings.Join(resources, "\n"))
+	if p.client.Document == nil {
+		return consent.ForResources(p.rec.Resources)
 	}
+	resources := slices.Sorted(slices.Values(p.rec.Resources))
 	return secret.Hash(strings.Join(append([]string{p.client.Document.Print, targetOf(p.rec.RedirectURI)}, resources...), "\n"))
 }
 

@@ -5,19 +5,29 @@ package consent
 import (
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Wish is the request of a client for consent.
 type Wish struct {
-	// Use is the hash of the permissions besides scopes. Empty: nothing.
+	// Use is the hash of the permissions besides scopes. Empty: none, so the tokens open all that accepts the scopes.
 	Use     string
 	Scope   []string
 	Details string // authorization details in JSON
+}
+
+// ForResources returns the use of tokens that are for these resources and no others.
+func ForResources(resources []string) string {
+	if len(resources) == 0 {
+		return ""
+	}
+	return secret.Hash(strings.Join(slices.Sorted(slices.Values(resources)), "\n"))
 }
 
 // Covers reports whether a person has allowed a client all of a wish, by any use. It is false for no scopes too when
@@ -35,10 +45,11 @@ const (
 
 // Allows reports whether a person has allowed a client a wish before, by the same use.
 func Allows(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
-	if w.Use == "" {
-		return Covers(tx, person, clientID, w)
-	}
 	given, _, err := consents.Find(tx, storage.Key(person, clientID))
+	if w.Use == "" {
+		plain := given.Plain
+		return plain != nil && client.IsSubset(w.Scope, plain.Scope) && rar.Covers(plain.Details, w.Details), err
+	}
 	return slices.ContainsFunc(given.Uses, func(u Use) bool {
 		return u.For == w.Use && client.IsSubset(w.Scope, u.Scope) && rar.Covers(rar.Split(u.Details), w.Details)
 	}), err
@@ -55,17 +66,28 @@ func Remember(tx storage.Tx, person, clientID string, w Wish, now time.Time) err
 		rec.CreatedAt = now
 	}
 	rec.UpdatedAt = now
-	rec.Scope = slices.Clone(rec.Scope)
-	for _, name := range w.Scope {
-		if !slices.Contains(rec.Scope, name) {
-			rec.Scope = append(rec.Scope, name)
+	rec.Scope, rec.Details = union(rec.Scope, w.Scope), rar.Remember(rec.Details, w.Details)
+	if w.Use == "" {
+		plain := Plain{}
+		if rec.Plain != nil {
+			plain = *rec.Plain
 		}
-	}
-	rec.Details = rar.Remember(rec.Details, w.Details)
-	if w.Use != "" {
+		rec.Plain = &Plain{Scope: union(plain.Scope, w.Scope), Details: rar.Remember(plain.Details, w.Details)}
+	} else {
 		rec.Uses = newest(append(slices.Clone(rec.Uses), Use{w.Use, w.Scope, w.Details}))
 	}
 	return consents.Put(tx, key, rec, time.Time{})
+}
+
+// union returns the scopes of both lists, once each.
+func union(scope, more []string) []string {
+	scope = slices.Clone(scope)
+	for _, name := range more {
+		if !slices.Contains(scope, name) {
+			scope = append(scope, name)
+		}
+	}
+	return scope
 }
 
 // newest returns the last of the uses, within the bounds.

@@ -11,6 +11,7 @@ var consents = storage.NewTable[Record]("authz_consent") // person, client
 
 // Record is a remembered consent of a person for a client.
 type Record struct {
+	// Scope has the scopes of all uses and of Plain, as Details has the authorization details.
 	Scope     []string  `cbor:"1,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	UpdatedAt time.Time `cbor:"3,keyasint"`
@@ -18,6 +19,14 @@ type Record struct {
 	Uses []Use `cbor:"4,keyasint,omitempty"`
 	// Details are authorization details in JSON, the newest last.
 	Details []string `cbor:"5,keyasint,omitempty"`
+	// Plain is the permission for tokens without an audience. nil: it was never given.
+	Plain *Plain `cbor:"6,keyasint,omitempty"`
+}
+
+// Plain is the permission that names no resource, of all times that it was given.
+type Plain struct {
+	Scope   []string `cbor:"1,keyasint,omitempty"`
+	Details []string `cbor:"2,keyasint,omitempty"`
 }
 
 // Use is a permission of a client: the scopes together, and For, the hash of the purpose of its tokens. If no one has

@@ -135,7 +135,7 @@ func (s *Service) level(rec *requestRecord) int {
 
 // wish returns the consent that the person gives to the device.
 func (rec *requestRecord) wish() consent.Wish {
-	return consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails}
+	return consent.Wish{Use: consent.ForResources(rec.Resources), Scope: rec.Scope, Details: rec.AuthorizationDetails}
 }
 
 // demand is the sign-in that can approve a request: of the level of its scopes, by a provider of the client, and
