@@ -181,7 +181,7 @@ func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) err
 	var rec session.Record
 	now := s.Recorder.Now().UTC()
 	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
-		rec, err = s.Identity.Session.Live(tx, id, now)
+		rec, err = s.Identity.Session.Unended(tx, id, now)
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) {

@@ -15,6 +15,9 @@ type SessionFilter struct {
 	Application string // client id: it has been given tokens in the session
 	Site        string // origin of a protected site that the person has entered in the session
 	Device      string // as sessionindex.DeviceOf names it
+	// Dormant adds to the sessions of a place those that do not count now, and would count again, as when their provider
+	// is enabled. Who ends sessions wants them.
+	Dormant bool
 }
 
 // maxLooked bounds the sessions that one part of a list looks at.
@@ -73,7 +76,7 @@ func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, 
 ) {
 	all := f.wanted()
 	for read := 0; len(found) < limit && read < looked; {
-		some, n, last, err := s.sessionsBehind(tx, all, after, now)
+		some, n, last, err := s.sessionsBehind(tx, all, f.Dormant, after, now)
 		if err != nil {
 			return nil, "", err
 		}
@@ -101,10 +104,10 @@ func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, 
 // sessionsPart is the number of sessions that are looked at at once.
 const sessionsPart = 100
 
-// sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last
+// sessionsBehind returns some sessions of the shortest list to read, or of all where no place is asked for. last
 // is the one that was looked at last, empty at the end.
-func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int,
-	last string, err error,
+func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, dormant bool, after string, now time.Time) (some []session.Session,
+	read int, last string, err error,
 ) {
 	if len(all) == 0 {
 		some, last, err = s.Identity.Session.All(tx, after, sessionsPart, now)
@@ -114,7 +117,11 @@ func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now 
 	if err != nil {
 		return nil, 0, "", err
 	}
-	if some, err = s.Identity.Session.ActiveOf(tx, ids, now); err != nil {
+	of := s.Identity.Session.ActiveOf
+	if dormant {
+		of = s.Identity.Session.UnendedOf
+	}
+	if some, err = of(tx, ids, now); err != nil {
 		return nil, 0, "", err
 	}
 	if len(ids) == sessionsPart {

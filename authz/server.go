@@ -79,6 +79,9 @@ type Subjects interface {
 
 	// Sessions returns the live sessions of a person, the oldest first.
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error)
+	// StoredSessions returns the ids of the sessions of a person, those included that do not count now, such as that by a
+	// provider that is disabled.
+	StoredSessions(tx storage.Tx, subject string) ([]string, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
 	// GroupExists reports whether there is a group of a name, as Get names them.

@@ -52,6 +52,9 @@ type Item struct {
 type itemKind struct {
 	// list returns the items that the person has now.
 	list func(s *Server, tx storage.Tx, p authn.Subject, now time.Time) ([]Item, error)
+	// stored returns the ids of all that can be ended: the items of list, and others that do not count now and would count
+	// again, such as those of a disabled client or provider, or of a group that the person has left.
+	stored func(s *Server, tx storage.Tx, person string, now time.Time) ([]Item, error)
 	// end ends one item.
 	end func(s *Server, tx storage.Tx, person string, h *Item, now time.Time) error
 	// event is that of an end.
@@ -60,16 +63,14 @@ type itemKind struct {
 
 // itemKinds are the last parts of the paths. (docs/decisions/introspection.md#what-a-person-holds)
 var itemKinds = map[string]itemKind{
-	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
+	"tokens": {(*Server).grantItems, (*Server).storedGrants, func(_ *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return token.DropGrant(tx, person, h.ClientID, h.ID)
 	}, grant.EventRevoked},
-	"sessions": {(*Server).sessionItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
+	"sessions": {(*Server).sessionItems, (*Server).storedSessions, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
-	"consents": {(*Server).consentItems, endConsent, eventConsentWithdrawn},
-	"app_passwords": {(*Server).appPasswordItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
-		return s.personal.Drop(tx, person, h.ID)
-	}, apppassword.EventRevoked},
+	"consents":      {(*Server).consentItems, (*Server).storedConsents, endConsent, eventConsentWithdrawn},
+	"app_passwords": {(*Server).appPasswordItems, (*Server).storedAppPasswords, (*Server).endAppPassword, apppassword.EventRevoked},
 }
 
 // handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, …/app_passwords, and
@@ -156,12 +157,18 @@ func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, 
 	return nil
 }
 
-// listItems returns the items of a person of a partition ("": any), never nil, or a 404 when the person is unknown.
-func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]Item, error) {
+// holder returns a person of a partition ("": any), or a 404.
+func (s *Server) holder(tx storage.Tx, partition, person string) (authn.Subject, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && cmp.Or(p.Partition, audit.DefaultPartition) != partition {
-		return nil, oauth.NotFound()
+		return p, oauth.NotFound()
 	}
+	return p, err
+}
+
+// listItems returns the items of a person of a partition ("": any), never nil, or a 404 when the person is unknown.
+func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]Item, error) {
+	p, err := s.holder(tx, partition, person)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +179,8 @@ func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, 
 	return items, err
 }
 
-// endItems ends an item, or all items when it is empty.
+// endItems ends an item, or all items when it is empty, also those that do not count at this moment: a thief would get
+// them back.
 func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, by audit.Actor) error {
 	e, err := s.deps.Events.New(h.event, by.Origin)
 	if err != nil {
@@ -181,7 +189,10 @@ func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, it
 	e = by.Fill(e, person, "")
 	now := s.now()
 	return s.update(ctx, func(tx storage.Tx) error {
-		items, err := s.listItems(tx, h, partition, person, now)
+		if _, err := s.holder(tx, partition, person); err != nil {
+			return err
+		}
+		items, err := h.stored(s, tx, person, now)
 		if err != nil {
 			return err
 		}
@@ -217,6 +228,14 @@ func (s *Server) grantItems(tx storage.Tx, p authn.Subject, now time.Time) (item
 	return items, err
 }
 
+func (s *Server) storedGrants(tx storage.Tx, person string, now time.Time) (items []Item, err error) {
+	stored, err := s.tokens.StoredGrants(tx, person, now)
+	for _, g := range stored {
+		items = append(items, Item{ID: g.ID, ClientID: g.ClientID})
+	}
+	return items, err
+}
+
 func (s *Server) sessionItems(tx storage.Tx, p authn.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.deps.Subjects.Sessions(tx, p.ID, now)
 	for _, si := range live {
@@ -225,9 +244,18 @@ func (s *Server) sessionItems(tx storage.Tx, p authn.Subject, now time.Time) (it
 	return items, err
 }
 
+func (s *Server) storedSessions(tx storage.Tx, person string, _ time.Time) ([]Item, error) {
+	ids, err := s.deps.Subjects.StoredSessions(tx, person)
+	return itemsOf(ids), err
+}
+
 // consentItems lists the consents of a person; a client has one at most, so its id is the client's.
-func (s *Server) consentItems(tx storage.Tx, p authn.Subject, _ time.Time) (items []Item, err error) {
-	for g, err := range consent.Of(tx, p.ID) {
+func (s *Server) consentItems(tx storage.Tx, p authn.Subject, now time.Time) ([]Item, error) {
+	return s.storedConsents(tx, p.ID, now)
+}
+
+func (s *Server) storedConsents(tx storage.Tx, person string, _ time.Time) (items []Item, err error) {
+	for g, err := range consent.Of(tx, person) {
 		if err != nil {
 			return nil, err
 		}
@@ -249,6 +277,23 @@ func (s *Server) appPasswordItems(tx storage.Tx, p authn.Subject, now time.Time)
 		})
 	}
 	return items, err
+}
+
+func (s *Server) storedAppPasswords(tx storage.Tx, person string, _ time.Time) ([]Item, error) {
+	ids, err := apppassword.Stored(tx, person)
+	return itemsOf(ids), err
+}
+
+func (s *Server) endAppPassword(tx storage.Tx, person string, h *Item, _ time.Time) error {
+	return s.personal.Drop(tx, person, h.ID)
+}
+
+func itemsOf(ids []string) []Item {
+	items := make([]Item, len(ids))
+	for i, id := range ids {
+		items[i].ID = id
+	}
+	return items
 }
 
 // endConsent forgets a consent and ends the grants that followed.

@@ -155,6 +155,88 @@ func TestUsersRefuses(t *testing.T) {
 		"temporarily_unavailable")
 }
 
+// TestEndsWhatDoesNotCountNow: an operator disables a client, ends its tokens, and enables it again. Nothing of the
+// thief may be left then.
+func TestEndsWhatDoesNotCountNow(t *testing.T) {
+	t.Parallel()
+	disable := func(h *authztest.Harness, disabled bool) {
+		h.Restart(func(c *authz.Config) {
+			authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Disabled = disabled })
+		})
+	}
+	leave := func(h *authztest.Harness, gone bool) {
+		h.People.Change(authztest.Demo, func(s *authn.Subject) {
+			if s.Groups = nil; !gone {
+				s.Groups = []string{"staff"}
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		off func(h *authztest.Harness, off bool)
+		all bool
+	}{
+		"attack 6482: all tokens while the client is disabled":       {disable, true},
+		"attack 6482: one item while the client is disabled":         {disable, false},
+		"attack 6482: all tokens while the person is not in a group": {leave, true},
+		"attack 6482: one item while the person is not in a group":   {leave, false},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			leave(h, false)
+			stolen := h.Tokens("shop", authztest.Demo)
+			path := authztest.Demo + "/tokens"
+			id := authztest.HeldItems(t, h, path)[0].ID
+			tt.off(h, true)
+			if got := authztest.HeldItems(t, h, path); len(got) > 0 {
+				t.Errorf("what does not count is listed: %+v", got)
+			}
+			if !tt.all {
+				path += "/" + id
+			}
+			authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, path), 204)
+			authztest.WantEvent(t, h, authztest.Demo, "token.RefreshTokenRevokedEvent", 1)
+			tt.off(h, false)
+			authztest.WantActive(t, h, "the access token", stolen.Access, false)
+			authztest.WantError(t, "the refresh token", h.Refresh("shop", stolen.Refresh), 400, "invalid_grant")
+		}, authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Groups = []string{"staff"} })
+		}))
+	}
+	for name, path := range map[string]string{
+		"attack 6482: all sessions while their provider is disabled": "/sessions",
+		"attack 6482: one session while its provider is disabled":    "/sessions/",
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+			h.People.SwitchOff("identity")
+			if strings.HasSuffix(path, "/") {
+				path += b.Session()
+			}
+			authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+path), 204)
+			h.People.SwitchOn("identity")
+			authztest.WantRedirectError(t, h, "the session", b.Authorize("shop", "prompt", "none"), "login_required")
+		})
+	}
+	for name, one := range map[string]bool{
+		"attack 6482: all app passwords while the person is an administrator": false,
+		"attack 6482: one app password while the person is an administrator":  true,
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			text := authztest.MustMakeAppPassword(t, h, func(q *authn.AppPasswordRequest) { q.Vouched = true })
+			path := authztest.Demo + "/app_passwords"
+			if one {
+				path += "/" + authztest.HeldItems(t, h, path)[0].ID
+			}
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Administrator = true })
+			authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, path), 204)
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Administrator = false })
+			in, err := h.Server().AppPasswords().Introspect(t.Context(), text)
+			if err != nil || in.Active {
+				t.Errorf("Introspect = %+v, %v; want inactive", in, err)
+			}
+		}, authztest.WithAppPasswords())
+	}
+}
+
 // TestUsersOfPartitions: the header of other APIs counts here too, and the limits of the API client.
 func TestUsersOfPartitions(t *testing.T) {
 	t.Parallel()

@@ -74,14 +74,25 @@ func (s *Service) OpenSessions(ctx context.Context, personID, after string, most
 func (s *Service) ReadSession(ctx context.Context, id string) (out OpenSession, err error) {
 	now := s.now()
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		o, err := s.Session.OfActive(tx, id, now)
+		o, err := session.One(s.Session.ActiveOf(tx, []string{id}, now))
 		out = s.openSession(o)
 		return err
 	})
 	return out, err
 }
 
-// EndSession ends a live session with its tokens, or returns storage.ErrNotFound.
+// HolderOf returns the person of a session that EndSession can end, or storage.ErrNotFound.
+func (s *Service) HolderOf(ctx context.Context, id string) (personID string, err error) {
+	now := s.now()
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		o, err := session.One(s.Session.UnendedOf(tx, []string{id}, now))
+		personID = o.Record.PersonID
+		return err
+	})
+	return personID, err
+}
+
+// EndSession ends a session with its tokens, also one that does not count now, or returns storage.ErrNotFound.
 func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) error {
 	ev, err := s.Person.NewEvents(by.Origin, webflow.SignedOut)
 	if err != nil {
@@ -89,7 +100,7 @@ func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) err
 	}
 	now := s.now()
 	return s.store.Update(ctx, func(tx storage.Tx) error {
-		o, err := s.Session.OfActive(tx, id, now)
+		o, err := session.One(s.Session.UnendedOf(tx, []string{id}, now))
 		if err != nil {
 			return err
 		}

@@ -118,6 +118,15 @@ func (x Subjects) Sessions(tx storage.Tx, subject string, now time.Time) ([]auth
 	return x.s.Session.List(tx, subject, now)
 }
 
+// StoredSessions returns the ids of the sessions of a person, those included that do not count now.
+func (x Subjects) StoredSessions(tx storage.Tx, subject string) (ids []string, err error) {
+	stored, err := session.Stored(tx, subject)
+	for _, one := range stored {
+		ids = append(ids, one.ID)
+	}
+	return ids, err
+}
+
 // Touch marks a session as used now. It writes at most once a minute.
 func (x Subjects) Touch(ctx context.Context, id string) error { return x.s.Session.Touch(ctx, id) }
 

@@ -7,8 +7,11 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestPreview: what an application would learn of a person is shown, and nothing is issued.
@@ -149,5 +152,49 @@ func TestSessionsOfAPlaceEnd(t *testing.T) {
 	}
 	if in(nobody) || in(other) || !in(owner) || !in(helpdesk) {
 		t.Errorf("signed in: nobody %t, two.nobody %t, owner %t, helpdesk %t; want the last two", in(nobody), in(other), in(owner), in(helpdesk))
+	}
+}
+
+// TestEndWhatDoesNotCountNow: a session whose provider is disabled ends in the console, and does not come back with it.
+func TestEndWhatDoesNotCountNow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	helpdesk, id := h.as("helpdesk@example.com"), h.personID("nobody@example.com")
+	in := func(b *browser) bool { return b.do(http.MethodGet, "/account", "").Code == http.StatusOK }
+	for name, end := range map[string]func(session string) error{
+		"attack 6482: the sessions of an address": func(string) error {
+			page := helpdesk.get("/admin/sessions/end-listed?" + url.Values{"address": {"203.0.113.7"}}.Encode())
+			if a := helpdesk.submit(page); !strings.Contains(a.form(), "1 session ended, none skipped.") {
+				t.Errorf("%d\n%s", a.Code, a.form())
+			}
+			return nil
+		},
+		"attack 6482: one session, by its id": func(session string) error {
+			return h.console.Manage.EndSession(t.Context(), session, audit.Actor{})
+		},
+		"attack 6482: all sessions of a person": func(string) error {
+			return h.console.Manage.EndHeld(t.Context(), id, "sessions", "", audit.Actor{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nobody := h.as("nobody@example.com")
+			var open []session.Session
+			h.must(h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+				open, err = h.id.Session.OfPerson(tx, id, h.clock.Now())
+				return err
+			}))
+			if len(open) != 1 {
+				t.Fatalf("%d sessions, want 1", len(open))
+			}
+			identitytest.WhileOff(t, h.store, open[0].ID, func() {
+				if in(nobody) {
+					t.Error("the session counts while its provider is disabled")
+				}
+				h.must(end(open[0].ID))
+			})
+			if in(nobody) {
+				t.Error("the session counts again")
+			}
+		})
 	}
 }

@@ -45,12 +45,13 @@ func valuesOf(f admin.SessionFilter) url.Values {
 	return out
 }
 
-// listedSessions are the sessions of a filter, as many as one form ends, without that of the visit. more tells that
-// there are others. Without a filter there are none.
+// listedSessions are the sessions of a filter that can be ended, as many as one form ends, without that of the visit.
+// more tells that there are others. Without a filter there are none.
 func (c *Console) listedSessions(v *layout.Visit, f admin.SessionFilter) (list []admin.SessionInfo, more bool, err error) {
 	if f == (admin.SessionFilter{}) {
 		return nil, false, &layout.Problem{Key: "console.problem.no_place"}
 	}
+	f.Dormant = true
 	err = c.Store.View(v.Context(), func(tx storage.Tx) error {
 		list = nil
 		for after := ""; ; {

@@ -264,20 +264,22 @@ func drop(tx storage.Tx, person, id, hash string) error {
 
 // Forget removes the app passwords of a person who is removed.
 func (p *Passwords) Forget(tx storage.Tx, person string) error {
-	var ids []string
-	hashes := map[string]string{}
+	ids, err := Stored(tx, person)
+	for _, id := range ids {
+		if err := p.Drop(tx, person, id); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Stored returns the ids of the app passwords of a person, those included that do not work now.
+func Stored(tx storage.Tx, person string) (ids []string, err error) {
 	for e, err := range ofPerson.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		id := storage.Parts(e.Key)[1]
-		ids = append(ids, id)
-		hashes[id] = e.Value
+		ids = append(ids, storage.Parts(e.Key)[1])
 	}
-	for _, id := range ids {
-		if err := drop(tx, person, id, hashes[id]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return ids, nil
 }

@@ -319,6 +319,14 @@ func (p *People) SwitchOff(provider string) {
 	p.off = append(p.off, provider)
 }
 
+// SwitchOn enables a provider that SwitchOff has disabled.
+func (p *People) SwitchOn(provider string) {
+	defer p.changed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.off = slices.DeleteFunc(p.off, func(one string) bool { return one == provider })
+}
+
 // SignsIn implements authz.Subjects.
 func (p *People) SignsIn(_ storage.Tx, provider string) (bool, error) {
 	p.mu.Lock()
@@ -362,7 +370,8 @@ func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]authn
 		if err != nil {
 			return nil, err
 		}
-		if !closed && s.Subject == subject && s.Ends.After(now) && s.Epoch == p.persons[subject].Epoch {
+		counts := s.Epoch == p.persons[subject].Epoch && !slices.Contains(p.off, s.Provider)
+		if !closed && s.Subject == subject && s.Ends.After(now) && counts {
 			out = append(out, s.Session)
 		}
 	}
@@ -370,6 +379,23 @@ func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]authn
 		return cmp.Or(a.AuthTime.Compare(b.AuthTime), cmp.Compare(a.SessionID, b.SessionID))
 	})
 	return out, p.failure
+}
+
+// StoredSessions implements authz.Subjects.
+func (p *People) StoredSessions(tx storage.Tx, subject string) (ids []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sessions {
+		closed, err := p.isClosed(tx, s.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		if !closed && s.Subject == subject {
+			ids = append(ids, s.SessionID)
+		}
+	}
+	slices.Sort(ids)
+	return ids, p.failure
 }
 
 // CloseSession implements authz.Subjects.

@@ -170,6 +170,23 @@ func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list [
 	return list, nil
 }
 
+// StoredGrant names a grant of a person.
+type StoredGrant struct{ ClientID, ID string }
+
+// StoredGrants returns the grants of a person that have not expired, those included that do not count now: of a client
+// that is disabled, or whose groups the person has left.
+func (l *Ledger) StoredGrants(tx storage.Tx, person string, now time.Time) (list []StoredGrant, err error) {
+	all, err := heldBy(tx, person)
+	for _, c := range all {
+		for _, h := range c.held {
+			if h.ExpiresAt.After(now) {
+				list = append(list, StoredGrant{c.client, h.ID})
+			}
+		}
+	}
+	return list, err
+}
+
 // ChangeDetails replaces the user details of a grant, if it still exists.
 func (l *Ledger) ChangeDetails(tx storage.Tx, id string, details map[string][]string) error {
 	g, found, err := grants.Find(tx, id)

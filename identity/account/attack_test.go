@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -183,6 +184,61 @@ func TestEverywhereElse(t *testing.T) {
 	if !b.IsSignedIn() || thief.IsSignedIn() || other.IsSignedIn() {
 		t.Errorf("signed in: here %t, a thief %t, elsewhere %t", b.IsSignedIn(), thief.IsSignedIn(), other.IsSignedIn())
 	}
+}
+
+// TestEverywhereElseAndLater: a session that does not count at the moment, since its provider is disabled, ends with
+// the others. It does not come back with its provider.
+func TestEverywhereElseAndLater(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	t.Run("attack 6482: all other browsers, on the account page", func(t *testing.T) {
+		thief, other := h.Browser(), h.Browser()
+		thief.SignIn(identitytest.Demo, identitytest.DemoPassword)
+		other.SignIn(identitytest.Demo, identitytest.DemoPassword)
+		stolen, err := h.SessionOf(thief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identitytest.WhileOff(t, h.Store, stolen.SessionID, func() {
+			if thief.IsSignedIn() {
+				t.Error("the session counts while its provider is disabled")
+			}
+			wantDone(t, "all others", sendTo(b, "/account/devices", "session", "others"), "/account/devices?done=ended")
+		})
+		if thief.IsSignedIn() || other.IsSignedIn() || !b.IsSignedIn() {
+			t.Errorf("signed in: the thief %t, elsewhere %t, here %t", thief.IsSignedIn(), other.IsSignedIn(), b.IsSignedIn())
+		}
+	})
+}
+
+// TestUnlinkedWhileOff: a person who loses the account at a disabled provider is not signed in when that is back.
+func TestUnlinkedWhileOff(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 6482: an account is disconnected while its provider is disabled", func(t *testing.T) {
+		t.Parallel()
+		e := identitytest.NewFederated(t)
+		e.At("partner")
+		b := e.Browser()
+		opened := e.MustEnter(b, identitytest.Ann())
+		if err := e.Person.SetPassword(t.Context(), opened.Subject, secret.New(identitytest.DemoPassword), identitytest.Ops); err != nil {
+			t.Fatal(err)
+		}
+		e.MustEnter(b, identitytest.Ann()) // the new password has ended the session
+		again, err := e.SessionOf(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Disabled = true })(&e.Config)
+		e.Start()
+		if err := e.Account.Unlink(t.Context(), again.Subject, "partner", identitytest.Ops); err != nil {
+			t.Fatal(err)
+		}
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Disabled = false })(&e.Config)
+		e.Start()
+		if b.IsSignedIn() {
+			t.Error("the session counts again")
+		}
+	})
 }
 
 // TestContactAgain: if it is too soon for another code, the form keeps the typed address. Typing the first address

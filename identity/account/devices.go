@@ -3,7 +3,6 @@ package account
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -159,7 +158,7 @@ func (s *Service) endOne(a *webflow.Visit, id string) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(tx, a, now, func(o session.Session) bool { return o.ID == id })
+		ended, err := s.endSessions(tx, a, func(o session.Session) bool { return o.ID == id })
 		if err != nil || ended == 0 { // ended already
 			return err
 		}
@@ -185,7 +184,7 @@ func (s *Service) endOthers(a *webflow.Visit) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(tx, a, now, func(session.Session) bool { return true })
+		ended, err := s.endSessions(tx, a, func(session.Session) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -206,9 +205,10 @@ func (s *Service) endOthers(a *webflow.Visit) error {
 	return err
 }
 
-// endSessions ends the other sessions of the person that which selects, and returns their number.
-func (s *Service) endSessions(tx storage.Tx, a *webflow.Visit, now time.Time, which func(session.Session) bool) (ended int, err error) {
-	list, err := s.deps.Session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+// endSessions ends the other sessions of the person that which selects, and returns their number. Those are among them
+// that do not count now, and would count again.
+func (s *Service) endSessions(tx storage.Tx, a *webflow.Visit, which func(session.Session) bool) (ended int, err error) {
+	list, err := session.Stored(tx, a.SignIn.Session.PersonID)
 	if err != nil {
 		return 0, err
 	}

@@ -234,11 +234,11 @@ func (s *Service) disconnect(a *webflow.Visit, list identityList, provider strin
 // uncouple removes the identities and ends the other sessions that the provider has opened.
 func (s *Service) uncouple(a *webflow.Visit, provider string) error {
 	personID := a.SignIn.Session.PersonID
-	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
+	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, _ time.Time) (string, error) {
 		if err := s.unlink(tx, a.Settings, personID, &a.SignIn.Person, have, provider); err != nil {
 			return "", err
 		}
-		_, err := s.endSessions(tx, a, now, func(o session.Session) bool { return o.Record.Provider == provider })
+		_, err := s.endSessions(tx, a, func(o session.Session) bool { return o.Record.Provider == provider })
 		return "from " + s.deps.Federation.ProviderName(provider), err
 	})
 }
@@ -282,7 +282,7 @@ func (s *Service) Unlink(ctx context.Context, personID, provider string, by audi
 	if err != nil {
 		return err
 	}
-	now, name := s.deps.Now(), s.deps.Federation.ProviderName(provider)
+	name := s.deps.Federation.ProviderName(provider)
 	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.deps.Person.Find(tx, personID)
 		if err != nil {
@@ -295,7 +295,7 @@ func (s *Service) Unlink(ctx context.Context, personID, provider string, by audi
 		if err := s.unlink(tx, u, id, &rec, have, provider); err != nil {
 			return err
 		}
-		open, err := s.deps.Session.OpenSessions(tx, id, rec.Epoch, now)
+		open, err := session.Stored(tx, id)
 		if err != nil {
 			return err
 		}

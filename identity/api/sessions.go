@@ -64,7 +64,11 @@ func (a *API) handleEndSessions(w http.ResponseWriter, r *http.Request, client s
 
 // handleSession serves GET /api/sessions/{session}.
 func (a *API) handleSession(w http.ResponseWriter, r *http.Request, client string) error {
-	found, err := a.sessionOf(r, client)
+	found := identity.OpenSession{}
+	err := a.onSession(r, client, func(id string) (personID string, err error) {
+		found, err = a.deps.Identity.ReadSession(r.Context(), id)
+		return found.PersonID, err
+	})
 	if err != nil {
 		return err
 	}
@@ -74,32 +78,34 @@ func (a *API) handleSession(w http.ResponseWriter, r *http.Request, client strin
 
 // handleEndSession serves DELETE /api/sessions/{session}.
 func (a *API) handleEndSession(w http.ResponseWriter, r *http.Request, client string) error {
-	found, err := a.sessionOf(r, client)
+	err := a.onSession(r, client, func(id string) (string, error) { return a.deps.Identity.HolderOf(r.Context(), id) })
 	if err != nil {
 		return err
 	}
-	if err := a.deps.Identity.EndSession(r.Context(), found.ID, a.actor(r, client)); err != nil {
+	if err := a.deps.Identity.EndSession(r.Context(), r.PathValue("session"), a.actor(r, client)); err != nil {
 		return noValue(err)
 	}
 	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
-// sessionOf returns the session that the path names. Its person must be in the partition that the request is about.
-func (a *API) sessionOf(r *http.Request, client string) (out identity.OpenSession, err error) {
+// onSession calls read with the session that the path names. Its person must be in the partition that the request is
+// about.
+func (a *API) onSession(r *http.Request, client string, read func(id string) (personID string, err error)) error {
 	partition, err := a.ownPartition(r, client)
 	if err != nil {
-		return out, err
+		return err
 	}
 	id := r.PathValue("session")
 	if id == "" || len(id) > maxID {
-		return out, jsonapi.NotFound()
+		return jsonapi.NotFound()
 	}
-	if out, err = a.deps.Identity.ReadSession(r.Context(), id); err != nil || partition == "" {
-		return out, noValue(err)
+	personID, err := read(id)
+	if err != nil || partition == "" {
+		return noValue(err)
 	}
-	return out, a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
-		is, err := person.PartitionOfID(tx, out.PersonID)
+	return a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
+		is, err := person.PartitionOfID(tx, personID)
 		if err == nil && is != partition {
 			err = jsonapi.NotFound()
 		}

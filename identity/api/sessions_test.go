@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -151,6 +152,20 @@ func TestSessionAPIAttacks(t *testing.T) {
 		}
 		if !h.opens(cookie) {
 			t.Error("the session has ended")
+		}
+	})
+	t.Run("attack 6482: a backend ends a session while its provider is disabled", func(t *testing.T) {
+		t.Parallel()
+		h := newPeople(t, westOnly)
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
+		id, cookie := h.signIn(h.person(demo))
+		identitytest.WhileOff(t, h.store, id, func() {
+			h.send(http.MethodGet, "/api/sessions/"+id, "").check(t, "read", http.StatusNotFound, 0)
+			h.send(http.MethodDelete, "/api/sessions/"+id, "", as("west")...).check(t, "end, of another partition", http.StatusNotFound, 0)
+			h.send(http.MethodDelete, "/api/sessions/"+id, "").check(t, "end", http.StatusNoContent, 0)
+		})
+		if h.opens(cookie) {
+			t.Error("the session counts again")
 		}
 	})
 	t.Run("attack 771: the id of a session is sent as its cookie", func(t *testing.T) {

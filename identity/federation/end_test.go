@@ -142,6 +142,31 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
+// TestEndOfASessionThatDoesNotCount: what a provider signs out while the session does not count, as that of someone who
+// is an administrator for a time, does not come back.
+func TestEndOfASessionThatDoesNotCount(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 6482: a provider signs out a session that does not count now", func(t *testing.T) {
+		t.Parallel()
+		e := identitytest.NewFederated(t)
+		e.At("partner")
+		b := e.Browser()
+		opened := e.MustEnter(b, holding())
+		ended := 0
+		e.Partner.OnHandle(func(_ http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+			n, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: identitytest.PartnerIssuer, Subject: "4711"}, r)
+			if ended = n; err != nil {
+				t.Error(err)
+			}
+			return true
+		})
+		identitytest.WhileOff(t, e.Store, opened.SessionID, func() { e.Browser().Do(http.MethodPost, "/oidc/partner/back", "") })
+		if ended != 1 || b.IsSignedIn() {
+			t.Errorf("%d sessions ended, signed in %t; want one, and signed out", ended, b.IsSignedIn())
+		}
+	})
+}
+
 // TestFramesOfAnEndedSession: when a provider ends the session of the browser that it sends here, the clients are
 // loaded in frames before the browser goes back, as after a sign-out that began here. Another browser learns of none.
 func TestFramesOfAnEndedSession(t *testing.T) {

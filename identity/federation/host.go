@@ -76,7 +76,7 @@ func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Reque
 	return ended, nil
 }
 
-// endSession ends a session if it is live, was opened with an identity of the provider, and has all the names.
+// endSession ends a session if it has not ended, was opened with an identity of the provider, and has all the names.
 func (h *host) endSession(ctx context.Context, id string, names []string, from *http.Request) (done bool, err error) {
 	s, now := h.s, h.s.deps.Now()
 	ev, err := s.deps.Person.NewEvents(s.deps.Origin(from), webflow.SignedOut)
@@ -85,7 +85,7 @@ func (h *host) endSession(ctx context.Context, id string, names []string, from *
 	}
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		done = false
-		rec, err := s.deps.Session.Live(tx, id, now)
+		rec, err := s.deps.Session.Unended(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -112,8 +112,8 @@ func (h *host) endSession(ctx context.Context, id string, names []string, from *
 	return done, err
 }
 
-// namedSessions returns the live sessions that are stored under one of the names. The names of ended sessions stay for
-// a while, and an attacker who wants to stay signed in can have made many of them: they are ignored.
+// namedSessions returns the sessions that have not ended and are stored under one of the names. The names of ended
+// sessions stay for a while, and an attacker who wants to stay signed in can have made many of them: they are ignored.
 func (s *Service) namedSessions(ctx context.Context, providerID string, names []string) (ids []string, err error) {
 	now := s.deps.Now()
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
@@ -129,7 +129,7 @@ func (s *Service) namedSessions(ctx context.Context, providerID string, names []
 					continue
 				}
 				seen[id] = true
-				if _, err := s.deps.Session.Live(tx, id, now); errors.Is(err, storage.ErrNotFound) {
+				if _, err := s.deps.Session.Unended(tx, id, now); errors.Is(err, storage.ErrNotFound) {
 					continue
 				} else if err != nil {
 					return err

@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -425,6 +426,28 @@ func (h *Harness) SessionByID(id string) (s authn.Session, err error) {
 		return err
 	})
 	return s, err
+}
+
+// WhileOff calls during while the provider of a session signs no one in, as if it were disabled.
+func WhileOff(t *testing.T, store storage.Store, id string, during func()) {
+	t.Helper()
+	change := func(provider string) (before string) {
+		err := store.Update(t.Context(), func(tx storage.Tx) error {
+			rec, found, err := session.Records.Find(tx, id)
+			if err != nil || !found {
+				return err
+			}
+			before, rec.Provider = rec.Provider, provider
+			return session.Records.Put(tx, id, rec, time.Time{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return before
+	}
+	before := change("switched off")
+	during()
+	change(before)
 }
 
 // CheckInvariants checks that nothing has panicked, and that no log line contains a secret.

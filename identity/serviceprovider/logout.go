@@ -520,7 +520,7 @@ func (s *Service) namedSessions(ctx context.Context, entity string, msg *verifie
 // endSession ends a session that a service provider knows, and returns the hash of the cookie that opened it. Empty:
 // it had ended.
 func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, e audit.Event, now time.Time) (key string, err error) {
-	rec, err := s.deps.Session.Live(tx, f.session, now)
+	rec, err := s.deps.Session.Unended(tx, f.session, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return "", nil
 	}

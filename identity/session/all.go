@@ -29,9 +29,19 @@ func (s *Service) All(tx storage.Tx, after string, most int, now time.Time) (lis
 	return list, next, err
 }
 
-// OfActive returns a live session of a person who can sign in, or storage.ErrNotFound.
-func (s *Service) OfActive(tx storage.Tx, id string, now time.Time) (Session, error) {
-	found, err := s.ActiveOf(tx, []string{id}, now)
+// ActiveOf returns those of some sessions that are live, of persons who can sign in, in their order. It reads all of
+// them at once.
+func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []Session, err error) {
+	return s.unendedOf(tx, ids, now, s.counts)
+}
+
+// UnendedOf is ActiveOf for who ends the sessions. It also returns those that do not count now, and would count again.
+func (s *Service) UnendedOf(tx storage.Tx, ids []string, now time.Time) (list []Session, err error) {
+	return s.unendedOf(tx, ids, now, func(storage.Tx, *Record) (bool, error) { return true, nil })
+}
+
+// One returns the only session of a list, or storage.ErrNotFound for an empty one.
+func One(found []Session, err error) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
@@ -41,9 +51,9 @@ func (s *Service) OfActive(tx storage.Tx, id string, now time.Time) (Session, er
 	return found[0], nil
 }
 
-// ActiveOf returns those of some sessions that are live, of persons who can sign in, in their order. It reads all of
-// them at once.
-func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []Session, err error) {
+func (s *Service) unendedOf(tx storage.Tx, ids []string, now time.Time, which func(storage.Tx, *Record) (bool, error)) (list []Session,
+	err error,
+) {
 	global, err := GlobalEpoch(tx)
 	if err != nil || len(ids) == 0 {
 		return nil, err
@@ -65,11 +75,11 @@ func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []S
 		if err != nil {
 			return nil, err
 		}
-		counts, err := s.counts(tx, &rec)
+		wanted, err := which(tx, &rec)
 		if err != nil {
 			return nil, err
 		}
-		if counts && s.alive(rec, global, now) {
+		if wanted && s.alive(rec, global, now) {
 			list, whose = append(list, Session{ids[i], rec}), append(whose, person.Records.Key(rec.PersonID))
 		}
 	}

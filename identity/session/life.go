@@ -22,6 +22,20 @@ const (
 // Live returns a session that has not ended by itself, or storage.ErrNotFound. The caller checks the person's state
 // and epoch.
 func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) {
+	rec, err := s.Unended(tx, id, now)
+	if err != nil {
+		return rec, err
+	}
+	if counts, err := s.counts(tx, &rec); err != nil {
+		return rec, err
+	} else if !counts {
+		return rec, storage.ErrNotFound
+	}
+	return rec, nil
+}
+
+// Unended is Live for who ends a session. It also finds one that does not count now, and would count again.
+func (s *Service) Unended(tx storage.Tx, id string, now time.Time) (Record, error) {
 	rec, err := Records.Get(tx, id)
 	if err != nil {
 		return rec, err
@@ -31,11 +45,6 @@ func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) 
 		return rec, err
 	}
 	if !s.alive(rec, global, now) {
-		return rec, storage.ErrNotFound
-	}
-	if counts, err := s.counts(tx, &rec); err != nil {
-		return rec, err
-	} else if !counts {
 		return rec, storage.ErrNotFound
 	}
 	return rec, nil

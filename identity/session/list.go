@@ -38,6 +38,25 @@ func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now 
 	return out, nil
 }
 
+// Stored returns the sessions of a person that have a record: the live ones, and others that do not count now and would
+// count again, as when their provider is enabled. Who ends the sessions of a person ends these.
+func Stored(tx storage.Tx, personID string) (out []Session, err error) {
+	ids, err := listed(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		rec, found, err := Records.Find(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if found && rec.PersonID == personID {
+			out = append(out, Session{id, rec})
+		}
+	}
+	return out, nil
+}
+
 // Get returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed. The caller compares
 // its epoch with the person's.
 func (s *Service) Get(tx storage.Tx, id string, now time.Time) (authn.Session, error) {
