@@ -56,4 +56,6 @@ type refreshRecord struct {
 // token.
 type answerRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
+	// Print is that of the request that it answers.
+	Print string `cbor:"2,keyasint,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -129,13 +130,21 @@ type outcome struct {
 	verdict refreshVerdict
 	fresh   bool   // rotated now
 	sealed  []byte // the answer of the earlier rotation, within its grace
+	print   string // of the request that it answers
 	spentAt time.Time
-	scope   []string // of the refresh token
-	details string   // of its grant
+	another bool // within the grace, another access token than that of the answer was issued now
+}
+
+// print is the same for requests that ask for the same access token: with its scopes, for its resources, bound to its
+// key.
+func (g *rotation) print() string {
+	return secret.Hash(storage.Key(strings.Join(slices.Sorted(slices.Values(g.wish.Scope)), " "), strings.Join(g.wish.Resources, " "),
+		g.wish.Details, g.Proved.JKT, g.Proved.X5T))
 }
 
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions/token-endpoint.md#refresh) A lost
-// answer or a second tab gets the same successor again within the grace period; any other second use ends the grant.
+// answer or a second tab gets the same successor again within the grace period, with an access token of its own if it
+// asks for another one; any other second use ends the grant.
 func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.Token, error) {
 	g := &rotation{Request: q, token: q.Form.Get("refresh_token")}
 	if g.token == "" {
@@ -161,7 +170,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.To
 	if err != nil {
 		return nil, err
 	}
-	if out.sealed != nil { // the View is recent enough to repeat it
+	if out.sealed != nil && out.print == g.print() { // the View is recent enough to repeat it
 		return s.repeat(ctx, g, out)
 	}
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
@@ -170,7 +179,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.To
 		}
 		return nil, refuseRefresh(ch.verdict)
 	}
-	answer, err := s.prepareRotation(ctx, g, &ch)
+	answer, err := s.prepareRotation(ctx, g, &ch, out.sealed == nil)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +191,13 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.To
 	case err != nil:
 		return nil, err
 	case out.fresh:
+		return answer, nil
+	case out.another:
+		first, err := g.open(out)
+		if err != nil {
+			return nil, err
+		}
+		answer.RefreshToken = first.RefreshToken
 		return answer, nil
 	case out.sealed != nil:
 		return s.repeat(ctx, g, out)
@@ -195,9 +211,6 @@ func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*jsonres
 		if err := s.update(ctx, g.Spend); err != nil {
 			return nil, err
 		}
-	}
-	if _, err := s.clients.NarrowDetails(g.wish.Details, out.details); err != nil {
-		return nil, err
 	}
 	return g.open(out)
 }
@@ -233,18 +246,19 @@ func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 	if err != nil {
 		return ch, out, err
 	}
-	out.sealed, out.spentAt, out.scope, out.details = again.Sealed, ch.rec.SpentAt, ch.rec.Scope, ch.grant.AuthorizationDetails
+	out.sealed, out.print, out.spentAt = again.Sealed, again.Print, ch.rec.SpentAt
 	return ch, out, nil
 }
 
-// prepareRotation makes the successor, the access token, the answer and the event of a reuse.
-func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*jsonresponse.Token, error) {
+// prepareRotation makes the successor, the access token, the answer and the event of a reuse. late says that the grace
+// of a spent token is over.
+func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain, late bool) (*jsonresponse.Token, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.From)
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.Client.ID, ch.grant.SessionID, g.Client.ID
-	if g.reuse = e; ch.verdict == refreshSpent {
+	if g.reuse = e; ch.verdict == refreshSpent && late {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
 	allowed, err := s.clients.Decide(ch.standing.Client, g.wish, clientstore.Granted{
@@ -297,9 +311,6 @@ func (g *rotation) seal(answer *jsonresponse.Token) error {
 
 // open reads the answer of the earlier rotation, which is at most as old as the grace period.
 func (g *rotation) open(out outcome) (*jsonresponse.Token, error) {
-	if !client.IsSubset(g.wish.Scope, out.scope) {
-		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
-	}
 	body, err := secret.OpenWithToken(g.token, answerPurpose, out.sealed)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -315,11 +326,21 @@ func (g *rotation) open(out outcome) (*jsonresponse.Token, error) {
 // rotate spends the token and stores its successor, or reacts to a reuse.
 func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	ch, out, err := s.judgeRefresh(tx, g)
-	if err != nil || out.sealed != nil {
+	if err != nil {
 		return out, err
 	}
 	switch {
+	case out.sealed != nil && out.print == g.print():
+		return out, nil
+	case out.sealed != nil && g.access != nil:
+		// The access token of the answer is for other resources, or bound to a key that this sender may not have.
+		if err := g.Spend(tx); err != nil {
+			return out, err
+		}
+		out.another = true
+		return out, s.tokens.Issue(tx, g.access)
 	case ch.verdict == refreshSpent:
+		out.sealed = nil
 		// RFC 9700 4.14.2: one of its two holders is a thief, and it is unknown which.
 		if err := token.DropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
 			return out, err
@@ -344,7 +365,7 @@ func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		return out, err
 	}
 	expires := g.Now.Add(g.Client.Lifetimes.RefreshGrace + token.CollectMargin)
-	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed}, expires); err != nil {
+	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed, Print: g.print()}, expires); err != nil {
 		return out, err
 	}
 	if err := g.next.store(tx); err != nil {

@@ -1,6 +1,7 @@
 package grant_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -197,6 +198,106 @@ func TestRefreshGrace(t *testing.T) {
 	h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = false })
 	authztest.WantError(t, "blocked", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
 	h.Invariants(t)
+}
+
+// TestRefreshGraceOfAnotherWish: two requests with one token within the grace each get the access token that they ask
+// for, and the same successor. One for A that is sent to B could be used by B at A.
+func TestRefreshGraceOfAnotherWish(t *testing.T) {
+	t.Parallel()
+	const a, b = "https://a.example.com", "https://b.example.com"
+	withAudiences := authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Audiences = []string{a, b} })
+	})
+	for name, tt := range map[string]struct {
+		first, second []string
+		scope, aud    string // of the second
+	}{
+		"attack 8306: another resource":    {[]string{"resource", a}, []string{"resource", b}, "openid profile", b},
+		"attack 8306: fewer resources":     {[]string{"resource", a, "resource", b}, []string{"resource", b}, "openid profile", b},
+		"attack 8306: fewer scopes":        {nil, []string{"scope", "openid"}, "openid", ""},
+		"more scopes":                      {[]string{"scope", "openid"}, nil, "openid profile", ""},
+		"the same scopes in another order": {[]string{"scope", "openid profile"}, []string{"scope", "profile openid"}, "openid profile", ""},
+		"the same resources, in another order": {
+			[]string{"resource", a, "resource", b}, []string{"resource", b, "resource", a}, "openid profile", a + " " + b,
+		},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			token := h.Tokens("shop", authztest.Demo, "scope", "openid profile").Refresh
+			one := authztest.RefreshWith(h, "shop", token, tt.first...)
+			h.Clock.Advance(time.Second)
+			two := authztest.RefreshWith(h, "shop", token, tt.second...)
+			authztest.WantStatus(t, "the second request", two, 200)
+			same := one.Text("access_token") == two.Text("access_token")
+			if wanted := strings.HasPrefix(name, "the same"); same != wanted {
+				t.Errorf("the second request gets the access token of the first: %t, want %t", same, wanted)
+			}
+			in := h.Introspect(two.Text("access_token")).JSON()
+			if got := fmt.Sprint(in["scope"]); got != tt.scope || two.Text("scope") != tt.scope {
+				t.Errorf("scope = %q in the answer and %q in the token, want %q", two.Text("scope"), got, tt.scope)
+			}
+			list, _ := in["aud"].([]any)
+			if got := strings.Trim(fmt.Sprint(list), "[]"); got != tt.aud {
+				t.Errorf("aud = %q, want %q", got, tt.aud)
+			}
+			if two.Text("refresh_token") != one.Text("refresh_token") {
+				t.Error("one refresh token has two successors")
+			}
+			authztest.WantActive(t, h, "the first access token", one.Text("access_token"), true)
+			authztest.WantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
+			// The successor was issued for all that the token can give.
+			last := h.Refresh("shop", two.Text("refresh_token"))
+			if authztest.WantStatus(t, "the successor", last, 200); last.Text("scope") != "openid profile" {
+				t.Errorf("scope of the successor = %q", last.Text("scope"))
+			}
+			// Then the token is a replayed one, whatever it asks for.
+			authztest.WantError(t, "after it", authztest.RefreshWith(h, "shop", token, tt.second...), 400, "invalid_grant")
+		}, withAudiences)
+	}
+	authztest.Attack(t, "attack 8306: more than was granted, within the grace", func(t *testing.T, h *authztest.Harness) {
+		token := h.Tokens("shop", authztest.Demo, "scope", "openid profile", "resource", a).Refresh
+		next := h.Refresh("shop", token).Text("refresh_token")
+		authztest.WantError(t, "a resource", authztest.RefreshWith(h, "shop", token, "resource", b), 400, "invalid_target")
+		authztest.WantError(t, "a scope", authztest.RefreshWith(h, "shop", token, "scope", "openid email"), 400, "invalid_scope")
+		authztest.WantActive(t, h, "the successor", next, true)
+	}, withAudiences)
+	authztest.Attack(t, "attack 8306: another key, within the grace", func(t *testing.T, h *authztest.Harness) {
+		token := h.Tokens("shop", authztest.Demo).Refresh
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+		first, second := authztest.NewKeyHolder(t, h), authztest.NewKeyHolder(t, h)
+		one, two := first.Token("shop", form), second.Token("shop", form)
+		authztest.WantBound(t, "the first", h, one.Text("access_token"), first.JKT)
+		authztest.WantBound(t, "the second", h, two.Text("access_token"), second.JKT)
+		if two.Text("refresh_token") != one.Text("refresh_token") {
+			t.Error("one refresh token has two successors")
+		}
+		bearer := h.Token("shop", form)
+		if in := h.Introspect(bearer.Text("access_token")).JSON(); in["cnf"] != nil {
+			t.Errorf("a request without a key gets a token that is bound to one: %v", in)
+		}
+	})
+	authztest.Attack(t, "attack 8306: requests for different scopes at once", func(t *testing.T, h *authztest.Harness) {
+		token := h.Tokens("shop", authztest.Demo, "scope", "openid profile").Refresh
+		scopes := []string{"openid", "profile", "openid profile", ""}
+		all := authztest.Together(40, func(i int) *authztest.Response {
+			if scope := scopes[i%len(scopes)]; scope != "" {
+				return authztest.RefreshWith(h, "shop", token, "scope", scope)
+			}
+			return h.Refresh("shop", token)
+		})
+		for i, res := range all {
+			want := scopes[i%len(scopes)]
+			if want == "" {
+				want = "openid profile"
+			}
+			authztest.WantStatus(t, "refresh", res, 200)
+			if res.Text("scope") != want || res.Text("refresh_token") != all[0].Text("refresh_token") {
+				t.Errorf("asked for %q: scope = %q, the successor of the others: %t", want, res.Text("scope"),
+					res.Text("refresh_token") == all[0].Text("refresh_token"))
+			}
+			authztest.WantActive(t, h, "access token", res.Text("access_token"), true)
+		}
+		authztest.WantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
+	})
 }
 
 func TestRefreshLifetimes(t *testing.T) {
