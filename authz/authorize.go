@@ -312,7 +312,7 @@ func loginClient(c *client.Client, redirectURI string) authn.Client {
 	switch { // anybody can write another's name into a document
 	case c.Document == nil:
 	case c.Document.Registered:
-		if name, _, _ = strings.Cut(redirectURI, ":"); name == "http" || name == "https" {
+		if name, _, _ = strings.Cut(client.RedirectTarget(redirectURI), ":"); name == "http" || name == "https" {
 			name = client.RedirectOwner(redirectURI)
 		}
 	default:
@@ -358,14 +358,18 @@ func refusalError(refusal *authn.Refusal) error {
 	return e
 }
 
-// redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
+// redirectError sends the browser to the client with an error (RFC 6749 4.1.2.1), or leaves that to the person.
 func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord, err error, status int) {
 	e := oauth.AsError(err)
-	s.record(r, e)
 	params := url.Values{"error": {e.Code}, "error_description": {oauth.Printable(e.Description)}}
 	for name, value := range e.Fields {
 		params.Set(name, oauth.Printable(value))
 	}
+	if !hasDecided(err) && !s.trustsRedirect(r, c, rec.RedirectURI) {
+		s.failOnward(w, r, c, rec, params, err)
+		return
+	}
+	s.record(r, e)
 	s.redirectClient(w, r, c, rec, params, status)
 }
 

@@ -132,6 +132,7 @@ func TestConformanceDynamic(t *testing.T) {
 				s.Harness = authztest.New(t, authztest.WithAddresses(), authztest.WithHTTP(&http.Client{Transport: s}),
 					authztest.WithConfig(func(c *authz.Config) {
 						c.Registration.Who, c.Registration.Management = "open", true
+						c.Registration.RedirectHosts = []string{"rp.example"} // which errors are redirected to
 					}))
 				s.b = s.Browser(authztest.Demo)
 				run(s)

@@ -1,16 +1,20 @@
 package authz
 
 import (
+	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Clients that no one has registered: their id is the address of a metadata document, by which a person decides. (docs/
@@ -67,10 +71,10 @@ func (s *Server) unregistered(p *pendingRequest) *web.Unregistered {
 	switch _, loopback := client.AnyPort(client.RedirectTarget(p.rec.RedirectURI)); {
 	case loopback:
 		out.Program = true
-	case strings.HasPrefix(p.rec.RedirectURI, "https://"):
+	case isWeb(p.rec.RedirectURI):
 		out.Host = client.RedirectOwner(p.rec.RedirectURI)
 	default:
-		out.Scheme, _, _ = strings.Cut(p.rec.RedirectURI, ":")
+		out.Scheme, _, _ = strings.Cut(client.RedirectTarget(p.rec.RedirectURI), ":")
 	}
 	for _, uri := range p.rec.Resources {
 		name := ""
@@ -82,4 +86,48 @@ func (s *Server) unregistered(p *pendingRequest) *web.Unregistered {
 		out.Resources = append(out.Resources, web.Resource{Name: name, Address: uri})
 	}
 	return out
+}
+
+// isWeb reports whether a redirect URI leads to another machine, however its scheme is written. Others lead to a
+// program on this one.
+func isWeb(redirectURI string) bool {
+	return strings.HasPrefix(client.RedirectTarget(redirectURI), "https://")
+}
+
+// trustsRedirect reports whether a browser can be sent to a redirect URI with an error of which the person knows
+// nothing: an operator has named the client or the host, the person has allowed the client something before, or a
+// program on their machine waits for the answer. Otherwise a stranger could use our address to lead people anywhere,
+// and learn whether they are signed in. (RFC 9700 4.11.2;
+// docs/decisions/authorization.md#errors-of-unregistered-clients)
+func (s *Server) trustsRedirect(r *http.Request, c *client.Client, redirectURI string) bool {
+	if !c.IsStranger() || c.Document.Trusted || !isWeb(redirectURI) || s.registered.Names(redirectURI) {
+		return true
+	}
+	current, err := s.deps.Auth.Current(r)
+	if err != nil || current == nil {
+		return false
+	}
+	allowed := false
+	err = s.view(r.Context(), func(tx storage.Tx) (err error) {
+		allowed, err = consent.Has(tx, current.Subject, c.ID)
+		return err
+	})
+	return err == nil && allowed
+}
+
+// hasDecided reports whether an error is the answer of the person, on a page that names the client.
+func hasDecided(err error) bool {
+	return errors.Is(err, oauth.ErrDenied) || errors.Is(err, oauth.ErrGivenUp)
+}
+
+// failOnward shows an error on a page, with a way to the client that takes the answer along.
+func (s *Server) failOnward(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord, answer url.Values, cause error) {
+	address, fields, err := s.answerAt(c, rec, answer)
+	if err != nil {
+		s.failPage(w, r, err, "", "")
+		return
+	}
+	s.failWith(w, r, cause, web.Failure{
+		Key: "error.unregistered", Onward: web.Onward{Host: client.RedirectOwner(rec.RedirectURI), Address: address, Fields: fields},
+	})
 }

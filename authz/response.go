@@ -58,10 +58,24 @@ func plainMode(a *authorizeRequest, mode string) string {
 	return ""
 }
 
-// redirectClient sends the answer of a request to the client, with iss and state.
+// redirectClient sends the answer of a request to the client.
 func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord,
 	params url.Values, status int,
 ) {
+	address, fields, err := s.answerAt(c, rec, params)
+	switch {
+	case err != nil:
+		s.failPage(w, r, err, "", "")
+	case fields != nil:
+		s.postClient(w, r, rec, fields)
+	default:
+		web.RedirectStatus(w, address, status)
+	}
+}
+
+// answerAt returns the address that takes an answer to the client, with iss and state. If that travels in a form, it
+// also returns the fields.
+func (s *Server) answerAt(c *client.Client, rec *requestRecord, params url.Values) (address string, fields []web.Hidden, err error) {
 	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
 	if rec.State != "" {
 		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received
@@ -70,28 +84,26 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *clien
 	if signed {
 		response, err := s.envelopes.Response(c, params)
 		if err != nil {
-			s.failPage(w, r, oauth.ServerError(err), "", "")
-			return
+			return "", nil, oauth.ServerError(err)
 		}
 		params = url.Values{"response": {response}}
 	}
 	switch mode {
 	case modeFragment:
 		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
-		web.RedirectStatus(w, rec.RedirectURI+"#"+params.Encode(), status)
+		return rec.RedirectURI + "#" + params.Encode(), nil, nil
 	case modeFormPost:
-		s.postClient(w, r, rec, params)
-	default:
-		web.RedirectStatus(w, client.WithQuery(rec.RedirectURI, params), status)
+		for _, name := range slices.Sorted(maps.Keys(params)) {
+			fields = append(fields, web.Hidden{Name: name, Value: params.Get(name)})
+		}
+		return rec.RedirectURI, fields, nil
 	}
+	return client.WithQuery(rec.RedirectURI, params), nil, nil
 }
 
 // postClient answers with a page whose form goes to the client.
-func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values) {
-	data := web.FormPost{Action: rec.RedirectURI}
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		data.Fields = append(data.Fields, web.Hidden{Name: name, Value: params.Get(name)})
-	}
+func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, fields []web.Hidden) {
+	data := web.FormPost{Action: rec.RedirectURI, Fields: fields}
 	view := web.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
 	view.Client.Name = client.RedirectOwner(rec.RedirectURI)
 	s.deps.Pages.Render(w, r, view)

@@ -237,8 +237,14 @@ func (s *Service) allowsHost(uri string) bool {
 	if err != nil {
 		return false
 	}
-	if len(s.cfg.RedirectHosts) == 0 || u.Scheme != "https" {
-		return true
+	return len(s.cfg.RedirectHosts) == 0 || u.Scheme != "https" || s.Names(uri)
+}
+
+// Names reports whether the operator has named the host of a redirect URI.
+func (s *Service) Names(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return false
 	}
 	host := strings.ToLower(u.Hostname())
 	return slices.ContainsFunc(s.cfg.RedirectHosts, func(allowed string) bool {

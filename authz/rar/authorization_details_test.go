@@ -375,6 +375,7 @@ func TestAuthorizationDetailsOfStrangers(t *testing.T) {
 	t.Parallel()
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) {
 		c.Details = []rar.Type{{Name: "payment", Actions: []string{"initiate"}}, {Name: "account", Actions: []string{"read"}, Open: true}}
+		c.Registration.RedirectHosts = []string{"app.example.com"}
 	})
 	got := authztest.MustRegister(t, h,
 		`{"redirect_uris":["https://app.example.com/cb"],"token_endpoint_auth_method":"none","authorization_details_types":["account","payment","loan"],"dpop_bound_access_tokens":true}`)

@@ -102,6 +102,10 @@ func policy(v View, scripts *scriptSet) string {
 		if d.Framed {
 			ancestors = "'self'"
 		}
+	case failure:
+		if len(d.Onward.Fields) > 0 {
+			actions = append(actions, formTarget(d.Onward.Address))
+		}
 	case Form:
 		if d.Onward {
 			actions = append(actions, "http:", "https:")

@@ -57,6 +57,14 @@ func everyPage(t *testing.T) map[string]*httptest.ResponseRecorder {
 		p.Error(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), e.status, e.key, e.again)
 		out[name] = w
 	}
+	for name, fields := range map[string][]web.Hidden{"error_onward": nil, "error_onward_form": {{Name: "error", Value: "invalid_scope"}}} {
+		w := httptest.NewRecorder()
+		p.Fail(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), http.StatusBadRequest, web.Failure{
+			Key:    "error.unregistered",
+			Onward: web.Onward{Host: "shop.example.com", Address: "https://shop.example.com/cb?error=invalid_scope", Fields: fields},
+		})
+		out[name] = w
+	}
 	return out
 }
 

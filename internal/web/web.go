@@ -59,6 +59,7 @@ type failure struct {
 	Back              string
 	Ask, State, Note  string
 	Details           []FailureDetail
+	Onward            Onward
 }
 
 // Failure are the texts and offers of an error page.
@@ -79,6 +80,15 @@ type Failure struct {
 	Ask, State, Note string
 	// Details are for developers.
 	Details []FailureDetail
+	// Onward is a way to another site, which the person takes or not. Zero: none.
+	Onward Onward
+}
+
+// Onward is a link to another site or, with fields, a form that goes there.
+type Onward struct {
+	Host    string // named on the link
+	Address string
+	Fields  []Hidden
 }
 
 // FailureDetail is a value that was sent or expected. Label is a message.
@@ -244,7 +254,7 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again),
 		AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
 		Account:    f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State,
-		Note: f.Note, Details: f.Details,
+		Note: f.Note, Details: f.Details, Onward: f.Onward,
 	}
 }
 
