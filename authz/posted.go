@@ -24,9 +24,9 @@ const (
 // isPosted reports whether the browser comes back after a POST.
 func isPosted(f oauth.Form) bool { return len(f.Values) == 1 && f.Has(postedParam) }
 
-// keep stores what a stranger has posted and redirects to where it is read again.
-func (s *Server) keep(w http.ResponseWriter, r *http.Request, store func(tx storage.Tx, id string) error) error {
-	if !s.deps.Admit(r) {
+// keep stores what a stranger has posted, of this size, and redirects to where it is read again.
+func (s *Server) keep(w http.ResponseWriter, r *http.Request, size int, store func(tx storage.Tx, id string) error) error {
+	if !s.deps.Admit(r, size) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	id, err := s.newID()
@@ -42,7 +42,7 @@ func (s *Server) keep(w http.ResponseWriter, r *http.Request, store func(tx stor
 
 // keepPosted keeps an authorization request that has passed its checks.
 func (s *Server) keepPosted(w http.ResponseWriter, r *http.Request, rec *requestRecord) error {
-	return s.keep(w, r, func(tx storage.Tx, id string) error {
+	return s.keep(w, r, posted.Size(*rec), func(tx storage.Tx, id string) error {
 		return posted.Create(tx, id, *rec, rec.CreatedAt.Add(postedLifetime+token.CollectMargin))
 	})
 }
@@ -75,7 +75,7 @@ func (s *Server) keepPostedLogout(w http.ResponseWriter, r *http.Request, l *sig
 		ClientID: l.form.Get("client_id"), Target: l.form.Get("post_logout_redirect_uri"), State: l.form.Get("state"),
 		HintSubject: l.hint.Subject, HintAudience: l.hint.Audience, CreatedAt: s.now(),
 	}
-	return s.keep(w, r, func(tx storage.Tx, id string) error {
+	return s.keep(w, r, postedLogouts.Size(rec), func(tx storage.Tx, id string) error {
 		return postedLogouts.Create(tx, id, rec, rec.CreatedAt.Add(postedLifetime+token.CollectMargin))
 	})
 }

@@ -43,7 +43,7 @@ func isResume(f oauth.Form) bool {
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
 func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pendingRequest) error {
-	if !s.deps.Admit(r) {
+	if !s.deps.Admit(r, requests.Size(p.rec)) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	browser, err := s.jar.Browser(w, r, s.newID)

@@ -163,8 +163,9 @@ type Deps struct {
 	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
 	// ClientCalled notes that a client has shown who it is, from an address. nil: nothing is noted.
 	ClientCalled func(client, address string)
-	// Admit counts the stored requests of strangers, and returns false when the sender has too many. Default: always true.
-	Admit func(*http.Request) bool
+	// Admit counts a stored request of a stranger, of size bytes, and returns false when the sender has too many. Default:
+	// always true.
+	Admit func(r *http.Request, size int) bool
 	// UsedProofs knows which DPoP proofs were used at resources. nil: each use is written before the answer.
 	UsedProofs *dpop.Memory
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
@@ -224,7 +225,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Origin = audit.PeerOrigin
 	}
 	if deps.Admit == nil {
-		deps.Admit = func(*http.Request) bool { return true }
+		deps.Admit = func(*http.Request, int) bool { return true }
 	}
 	s := &Server{deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
 	for _, o := range cfg.SiteOrigins {

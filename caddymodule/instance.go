@@ -57,8 +57,8 @@ type instance struct {
 	breach       *pwned.Checker
 	issuer       *url.URL
 	core         *shared.Core
-	admit        func(*http.Request) bool // whether the network of a request may begin one more sign-in
-	hasRules     func(string) bool        // whether a site of this configuration has these rules
+	admit        func(r *http.Request, size int) bool // whether the network of a request may begin one more sign-in, of size bytes
+	hasRules     func(string) bool                    // whether a site of this configuration has these rules
 	log          *zap.Logger
 	now          func() time.Time
 

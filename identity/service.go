@@ -104,8 +104,9 @@ type Deps struct {
 	Trusted, Checked *http.Client
 	// Origin returns the origin of a request. Default: its peer address.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts the flows that a sender begins, and returns false if there are too many. Default: no limit.
-	Admit func(*http.Request) bool
+	// Admit counts a flow that a sender begins, of which size bytes are stored, and returns false if there are too many.
+	// Default: no limit.
+	Admit func(r *http.Request, size int) bool
 	// Refusals stores the reasons of refusals. nil: they are only logged.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
@@ -205,7 +206,7 @@ func (d *Deps) complete() error {
 		d.Units = func(storage.Tx) (*settings.Units, error) { return &standard, nil }
 	}
 	if d.Admit == nil {
-		d.Admit = func(*http.Request) bool { return true }
+		d.Admit = func(*http.Request, int) bool { return true }
 	}
 	if d.Keyring != nil {
 		return nil

@@ -89,6 +89,15 @@ func (t Table[T]) Has(tx Tx, key string) (bool, error) {
 	return v[0] != nil, nil
 }
 
+// Size returns how many bytes a record has when it is stored.
+func (t Table[T]) Size(v T) int {
+	raw, err := encoding.Marshal(v)
+	if err != nil {
+		return 0 // writing it says so
+	}
+	return len(raw)
+}
+
 // Create writes a record that must not exist yet, or returns ErrExists.
 func (t Table[T]) Create(tx Tx, key string, v T, expires time.Time) error {
 	raw, err := encoding.Marshal(v)

@@ -63,6 +63,7 @@ type Harness struct {
 	experimental func(storage.Tx) (bool, error)
 	unlinked     func(storage.Tx, authn.Unlinked) error
 	http         *http.Client
+	admit        func(*http.Request, int) bool
 	clientCalled func(id, address string)
 	called       func(id, address string)
 	// addresses says that requests name theirs.
@@ -97,6 +98,11 @@ func WithExperiments() Option {
 // WithUnlinked sets Deps.Unlinked.
 func WithUnlinked(f func(storage.Tx, authn.Unlinked) error) Option {
 	return func(h *Harness) { h.unlinked = f }
+}
+
+// WithAdmission sets Deps.Admit.
+func WithAdmission(f func(r *http.Request, size int) bool) Option {
+	return func(h *Harness) { h.admit = f }
 }
 
 // WithAddresses lets a request say where it comes from, in the header X-Test-Address.
@@ -165,7 +171,8 @@ func (h *Harness) makeDeps() {
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
 		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental,
-		HTTP: h.http, Certificate: h.certificate, ClientCalled: h.clientCalled, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
+		HTTP: h.http, Certificate: h.certificate,
+		ClientCalled: h.clientCalled, Admit: h.admit, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) audit.Origin { return audit.Origin{ClientIP: r.Header.Get("X-Test-Address")} }

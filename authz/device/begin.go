@@ -56,7 +56,12 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 		clientstore.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
 		return err
 	}
-	if !s.deps.Admit(r) {
+	now := s.now()
+	rec := requestRecord{
+		ClientID: c.ID, Scope: scope, Resources: resources, Address: s.deps.Origin(r).ClientIP, CreatedAt: now, ExpiresAt: now.Add(lifetime),
+		Interval: firstInterval, AuthorizationDetails: details,
+	}
+	if !s.deps.Admit(r, requests.Size(rec)) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	code, err := secret.NewToken(s.deps.Random, secret.DeviceCode)
@@ -70,11 +75,7 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 		}
 		hashes[i] = hashOf(texts[i])
 	}
-	now, key := s.now(), hashOf(code)
-	rec := requestRecord{
-		ClientID: c.ID, Scope: scope, Resources: resources, Address: s.deps.Origin(r).ClientIP, CreatedAt: now, ExpiresAt: now.Add(lifetime),
-		Interval: firstInterval, AuthorizationDetails: details,
-	}
+	key := hashOf(code)
 	var wait time.Duration
 	shown := ""
 	err = s.update(r.Context(), func(tx storage.Tx) (err error) {

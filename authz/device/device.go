@@ -83,7 +83,7 @@ type Deps struct {
 	FailPage func(w http.ResponseWriter, r *http.Request, err error, key, again string)
 	// Record notes why someone was refused, for an answer that is written elsewhere.
 	Record func(r *http.Request, err error)
-	Admit  func(*http.Request) bool // whether a stranger may store one more request
+	Admit  func(r *http.Request, size int) bool // whether a stranger may store one more request, of size bytes
 	Origin func(*http.Request) audit.Origin
 	Now    func() time.Time
 	Random io.Reader

@@ -66,7 +66,7 @@ func TestPushesWithoutEnd(t *testing.T) {
 		Bind: func(http.ResponseWriter, *http.Request, *client.Client, map[string][]string) (func(storage.Tx) error, error) {
 			return nil, nil
 		},
-		Admit: func(*http.Request) bool { return true },
+		Admit: func(*http.Request, int) bool { return true },
 	})
 	push := func(id string) (reference string, err error) {
 		form := url.Values{"client_id": {id}, "client_secret": {password}}

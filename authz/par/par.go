@@ -47,7 +47,7 @@ type Deps struct {
 	// Bind writes the key of the proof in a request into the parameters, and returns what notes in a transaction that the
 	// proof was used. nil: no proof was sent.
 	Bind   func(w http.ResponseWriter, r *http.Request, c *client.Client, params map[string][]string) (spent func(storage.Tx) error, err error)
-	Admit  func(*http.Request) bool // whether a stranger may store one more request
+	Admit  func(r *http.Request, size int) bool // whether a stranger may store one more request, of size bytes
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -97,14 +97,15 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !p.deps.Admit(r) {
+	rec := &record{ClientID: c.ID, Params: checked.Values}
+	if !p.deps.Admit(r, pushed.Size(*rec)) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	id, err := secret.ID(p.deps.Random, idBytes)
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public, spent); err != nil {
+	if err := p.store(r.Context(), secret.Hash(id), rec, c.Public, spent); err != nil {
 		return err
 	}
 	jsonresponse.Write(w, http.StatusCreated, parResponse{RequestURI: Prefix + id, ExpiresIn: jsonresponse.Seconds(lifetime)})

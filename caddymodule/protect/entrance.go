@@ -20,13 +20,13 @@ type Entrance struct {
 	Access     Access    // nil: no one can ask for access
 	Policies   library   // nil: there are no policies but those of the Caddyfile
 	Pages      *web.Renderer
-	Counter    counter                  // nil: nothing is counted
-	Refusals   *refusals.Recorder       // nil: refusals are logged alone
-	Decisions  *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
-	Limits     *limit.Counters          // nil: nothing is limited
-	Calls      *calllog.Log             // nil: calls are not recorded
-	Usage      *usage.Counter           // nil: the usage of clients is not counted
-	Admit      func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
+	Counter    counter                              // nil: nothing is counted
+	Refusals   *refusals.Recorder                   // nil: refusals are logged alone
+	Decisions  *decisionlog.Recorder                // nil: what shadow rules would decide is counted alone
+	Limits     *limit.Counters                      // nil: nothing is limited
+	Calls      *calllog.Log                         // nil: calls are not recorded
+	Usage      *usage.Counter                       // nil: the usage of clients is not counted
+	Admit      func(r *http.Request, size int) bool // whether a stranger may begin one more sign-in, of size bytes; nil: always
 	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
 	DeviceBound bool
 	Robots      *botauth.Verifier // nil: no one is a robot

@@ -104,7 +104,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		if hasRules == nil {
 			hasRules = func(string) bool { return true }
 		}
-		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
+		admit := func(*http.Request, int) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
 			Authority: f, SavedForms: f.savedForms, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
 			Admit: admit, HasRules: hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions,

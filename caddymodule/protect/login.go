@@ -246,7 +246,7 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 			text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r),
 		})
 	}
-	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
+	if in := g.entrance; in.Admit != nil && !in.Admit(r, len(d.Return)) {
 		return p.writeRefusal(g, &refusal{
 			reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable",
 			text: "too much was begun from this network", page: "error.unavailable",

@@ -67,7 +67,7 @@ func (p *Protect) park(g *requestState, rec *credentials) string {
 		return ""
 	}
 	personID, err := keeper.Former(r.Context(), s.origin, text)
-	if err != nil || personID == "" || g.entrance.Admit != nil && !g.entrance.Admit(r) {
+	if err != nil || personID == "" || g.entrance.Admit != nil && !g.entrance.Admit(r, 0) {
 		return p.unkept(err)
 	}
 	// A stranger never gets this far.

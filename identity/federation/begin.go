@@ -82,7 +82,7 @@ func (s *Service) showProvider(q *webflow.Request) error {
 			s.deps.Front.View(*d, "forward", http.StatusOK, web.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
 		return nil
 	}
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return webflow.ErrTooMany
 	}
 	if x.Flow.Typed != "" && ways.ByUsername(x.Flow.Typed) == p {

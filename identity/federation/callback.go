@@ -49,7 +49,7 @@ func (s *Service) handleProvider(path string) webflow.Handler {
 			return s.callback(q, p)
 		}
 		if p != nil {
-			if op == signOuts[path] && !s.deps.Admit(q.Request) {
+			if op == signOuts[path] && !s.deps.Admit(q.Request, 0) {
 				return webflow.ErrTooMany
 			}
 			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s: s, p: p, op: op, q: q}) {
@@ -81,7 +81,7 @@ func (s *Service) callback(q *webflow.Request, p *Member) error {
 	if asked, err := s.challenge(q, p, name); asked {
 		return err
 	}
-	if name == "" && !s.deps.Admit(q.Request) { // no flow began here, and strangers have signatures verified
+	if name == "" && !s.deps.Admit(q.Request, 0) { // no flow began here, and strangers have signatures verified
 		return webflow.ErrTooMany
 	}
 	a, err := s.takeFlow(q, p, name)

@@ -19,7 +19,7 @@ func TestProviderEndpointsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewFederated(t)
 	var full atomic.Bool
-	e.Admit = func(*http.Request) bool { return !full.Load() }
+	e.Admit = func(*http.Request, int) bool { return !full.Load() }
 	e.Start()
 	handled := map[string]int{}
 	e.Corp.OnHandle(func(w http.ResponseWriter, _ *http.Request, op string, _ idp.Host) bool {

@@ -114,7 +114,7 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 		return problem(http.StatusUnprocessableEntity, "problem.username")
 	case t.password == "":
 		return problem(http.StatusUnprocessableEntity, "problem.password")
-	case !s.deps.Admit(q.Request):
+	case !s.deps.Admit(q.Request, 0):
 		return webflow.ErrTooMany
 	}
 	id, err := s.checkTyped(q.Context(), t)

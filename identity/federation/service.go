@@ -45,8 +45,8 @@ type Deps struct {
 	Manager Manager
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts the flows that a sender begins; false: too many.
-	Admit func(*http.Request) bool
+	// Admit counts a flow that a sender begins, of which size bytes are stored; false: too many.
+	Admit func(r *http.Request, size int) bool
 	Jar   cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string

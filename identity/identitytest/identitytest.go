@@ -98,7 +98,7 @@ type Harness struct {
 	Prompts  *notifytest.Prompts // nil: there are no prompts on phones
 	Breached person.BreachCheck  // nil: no password is checked for breaches
 
-	Admit func(*http.Request) bool // nil: every request is admitted
+	Admit func(r *http.Request, size int) bool // nil: every request is admitted
 
 	keyPair func(ctx context.Context, name string) (*idp.Key, error) // nil: there are no service providers
 	Client  *http.Client                                             // makes requests to service providers

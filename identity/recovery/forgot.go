@@ -119,7 +119,7 @@ func (s *Service) handleForgotForm(q *webflow.Request, f *forgotForm, send reset
 func (s *Service) answerForgot(
 	q *webflow.Request, a webflow.Detour, f *forgotForm, typed string, do func() (wait time.Duration, err error),
 ) error {
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return webflow.ErrTooMany
 	}
 	wait, err := do()

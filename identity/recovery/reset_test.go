@@ -22,7 +22,7 @@ import (
 func TestForgotTooMany(t *testing.T) {
 	t.Parallel()
 	h, _, _ := identitytest.NewWithReset(t)
-	h.Admit = func(r *http.Request) bool { return r.Method != http.MethodPost }
+	h.Admit = func(r *http.Request, _ int) bool { return r.Method != http.MethodPost }
 	h.Start()
 	b := h.Browser()
 	if a := b.Forget(identitytest.Demo); a.Code != http.StatusServiceUnavailable || !strings.Contains(a.Body.String(), `href="/forgot?flow=`) {

@@ -37,8 +37,8 @@ type Deps struct {
 	SMS notify.SMSSender
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts what strangers begin and store; false: this client began too much.
-	Admit func(*http.Request) bool
+	// Admit counts what a stranger begins and stores, of size bytes; false: this client began too much.
+	Admit func(r *http.Request, size int) bool
 	Jar   cookie.Jar
 	// Issuer is the URL of the service, without a trailing slash.
 	Issuer string

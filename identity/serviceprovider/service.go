@@ -54,8 +54,8 @@ type Deps struct {
 	Once func(tx storage.Tx, key string, until time.Time) error
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts the requests of a sender; false: too many.
-	Admit func(*http.Request) bool
+	// Admit counts a request of a sender, of which size bytes are stored; false: too many.
+	Admit func(r *http.Request, size int) bool
 	Jar   cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string

@@ -116,7 +116,7 @@ func (s *Service) receive(q *webflow.Request) (*samlidp.Incoming, error) {
 	if s.deps.KeyPair == nil {
 		return nil, webflow.NotFound()
 	}
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return nil, webflow.ErrTooMany
 	}
 	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
@@ -202,6 +202,9 @@ func (s *Service) failed(q *webflow.Request, m *member, err error) error {
 
 // keep stores a request and sends the browser on to its answer.
 func (s *Service) keep(q *webflow.Request, rec requestRecord) error {
+	if !s.deps.Admit(q.Request, requests.Size(rec)) {
+		return webflow.ErrTooMany
+	}
 	name, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
 		return err
@@ -253,7 +256,7 @@ func (s *Service) showStart(q *webflow.Request) error {
 			denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: m.ID},
 			errors.New("the RelayState of the link is not one that the service provider's idp_initiated names"))
 	}
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return webflow.ErrTooMany
 	}
 	meta, err := m.source.Get(q.Context())

@@ -22,7 +22,7 @@ func (s *Service) handleSOAP(q *webflow.Request) error {
 	if s.deps.KeyPair == nil {
 		return webflow.NotFound()
 	}
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return webflow.ErrTooMany
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(q.W, q.Body, maxEnvelope))

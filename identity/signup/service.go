@@ -40,8 +40,8 @@ type Deps struct {
 	Pages *web.Renderer
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts what strangers begin and store; false: this client began too much.
-	Admit  func(*http.Request) bool
+	// Admit counts what a stranger begins and stores, of size bytes; false: this client began too much.
+	Admit  func(r *http.Request, size int) bool
 	Jar    cookie.Jar
 	Now    func() time.Time
 	Random io.Reader

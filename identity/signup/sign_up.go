@@ -132,7 +132,7 @@ func (t *signUpInput) finish(s *Service, q *webflow.Request, a webflow.Detour) {
 
 // countSignUp counts a form that would be hashed and stored. wait is how long none is accepted from this address.
 func (s *Service) countSignUp(q *webflow.Request) (wait time.Duration, err error) {
-	if !s.deps.Admit(q.Request) {
+	if !s.deps.Admit(q.Request, 0) {
 		return 0, webflow.ErrTooMany
 	}
 	now, from := s.deps.Now(), challenge.Network(s.deps.Origin(q.Request).ClientIP)

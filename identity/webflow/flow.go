@@ -67,7 +67,15 @@ func (s *Service) isFresh(rec session.Record, d authn.Demand) bool {
 
 // NewFlow stores a sign-in under way and returns its id.
 func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d authn.Demand) (string, error) {
-	if !s.deps.Admit(r) {
+	// A hint that cannot be shown need not be stored.
+	if !person.IsText(d.Hint, person.MaxUsername) {
+		d.Hint = ""
+	}
+	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]),
+		func(l string) bool { return !person.IsText(l, 64) })
+	now := s.deps.Now()
+	rec := FlowRecord{Demand: d, CreatedAt: now, ExpiresAt: now.Add(FlowLife)}
+	if !s.deps.Admit(r, FlowRecords.Size(rec)) {
 		return "", ErrTooMany
 	}
 	browser, err := s.deps.Jar.Browser(w, r, s.NewID)
@@ -78,14 +86,7 @@ func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d authn.Demand
 	if err != nil {
 		return "", err
 	}
-	// A hint that cannot be shown need not be stored.
-	if !person.IsText(d.Hint, person.MaxUsername) {
-		d.Hint = ""
-	}
-	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]),
-		func(l string) bool { return !person.IsText(l, 64) })
-	now := s.deps.Now()
-	rec := FlowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(FlowLife)}
+	rec.Browser = secret.Hash(browser)
 	return id, s.deps.Store.Update(r.Context(), func(tx storage.Tx) error {
 		return FlowRecords.Create(tx, id, rec, rec.ExpiresAt.Add(FlowMemory))
 	})

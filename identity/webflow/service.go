@@ -36,8 +36,8 @@ type Deps struct {
 	Pages  *web.Renderer
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Admit counts the flows that a sender begins; false: too many.
-	Admit func(*http.Request) bool
+	// Admit counts a flow that a sender begins, of which size bytes are stored; false: too many.
+	Admit func(r *http.Request, size int) bool
 	Jar   cookie.Jar
 	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder

@@ -31,7 +31,10 @@ func New[K comparable](l Limits) *Limiter[K] {
 }
 
 // Allow counts one more for a key. false: its bucket is empty.
-func (l *Limiter[K]) Allow(key K, now time.Time) bool {
+func (l *Limiter[K]) Allow(key K, now time.Time) bool { return l.AllowN(key, now, 1) }
+
+// AllowN counts n more for a key. false: its bucket holds fewer, and nothing is counted.
+func (l *Limiter[K]) AllowN(key K, now time.Time, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.buckets[key]
@@ -40,7 +43,7 @@ func (l *Limiter[K]) Allow(key K, now time.Time) bool {
 		b = rate.NewLimiter(rate.Limit(l.limits.PerSecond), l.limits.Burst)
 		l.buckets[key] = b
 	}
-	return b.AllowN(now, 1)
+	return b.AllowN(now, n)
 }
 
 // makeRoom forgets the keys whose buckets are full again when there are too many, or all keys when none is full. mu is
