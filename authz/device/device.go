@@ -48,7 +48,7 @@ const (
 	longest        = 60          // seconds
 	pollTolerance  = time.Second // by which a poll may be early, since networks delay some more than others
 	beginWindow    = 10 * time.Minute
-	mostBegun      = 20_000 // requests of a client in the window
+	mostBegun      = 20_000 // requests of a client with credentials in the window
 	sessionWindow  = time.Minute
 	sessionEntries = 5
 	networkWindow  = time.Hour
