@@ -21,11 +21,14 @@ import (
 // Clients that have registered themselves (RFC 7591). They are stored like those that were added by command, and what
 // they may is what clients with a metadata document may. (docs/decisions/client-authentication.md#dynamic-registration)
 
-// ErrFull says that as many clients have registered themselves as there can be.
+// ErrFull says that as many clients have registered themselves as there can be, and none of them can go.
 var ErrFull = errors.New("too many clients have registered themselves")
 
 // errUsed says that a client was used while it was about to be removed.
 var errUsed = errors.New("the client was used meanwhile")
+
+// firstUse is the time that a client has for its first sign-in before it can be the one that makes room for another.
+const firstUse = time.Hour
 
 // usedStep is the precision of the time of a client's last use.
 const usedStep = 24 * time.Hour
@@ -56,8 +59,9 @@ func (r *Registry) limit(c *client.Client) {
 	c.Document = &client.Document{Registered: true, Schemes: schemesOf(c.RedirectURIs), Print: cimd.PrintOf(c, "")}
 }
 
-// Register stores a client that registers itself, unless there are as many as most. A confidential client without keys
-// gets a secret, as Add gives one. Errors: ErrFull, those of Validate, a failure of storage.
+// Register stores a client that registers itself. If there are as many as most, the oldest one that no person has ever
+// signed in to makes room, but none younger than firstUse. A confidential client without keys gets a secret, as Add gives
+// one. Errors: ErrFull, those of Validate, a failure of storage.
 func (r *Registry) Register(ctx context.Context, reg Registered, most int, from audit.Origin) (secretText string, err error) {
 	c := reg.Client
 	if !c.Public && c.AuthMethod != client.MethodPrivateKey {
@@ -79,17 +83,29 @@ func (r *Registry) Register(ctx context.Context, reg Registered, most int, from 
 		return "", err
 	}
 	e.Actor, e.ClientID = c.ID, c.ID
+	gone, err := r.deps.Events.New(eventClientRemoved, audit.Self)
+	if err != nil {
+		return "", err
+	}
 	rec := registrationRecord{CreatedAt: reg.CreatedAt, Token: reg.Token, Metadata: reg.Metadata}
 	return secretText, r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		n := 0
-		for _, err := range registrations.Scan(tx, storage.Range{Limit: most}) {
+		n, oldest, before := 0, "", reg.CreatedAt.Add(-firstUse)
+		for e, err := range registrations.Scan(tx, storage.Range{Limit: most}) {
 			if err != nil {
 				return err
 			}
 			n++
+			if e.Value.UsedAt.IsZero() && e.Value.CreatedAt.Before(before) {
+				oldest, before = e.Key, e.Value.CreatedAt
+			}
 		}
 		if n >= most {
-			return ErrFull
+			if oldest == "" {
+				return ErrFull
+			}
+			if err := r.removeRegistered(tx, oldest, registrar.Fill(gone, "", "room for another")); err != nil {
+				return err
+			}
 		}
 		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: rec.CreatedAt, Registered: true}, never); err != nil {
 			return err
@@ -182,19 +198,23 @@ func (r *Registry) endRegistered(ctx context.Context, id string, by audit.Actor,
 		return err
 	}
 	e = by.Fill(e, "", reason)
-	e.ClientID = id
 	return r.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := check(tx); err != nil {
 			return err
 		}
-		if err := deleteClient(tx, id); err != nil {
-			return err
-		}
-		if err := clientStates.Delete(tx, id); err != nil {
-			return err
-		}
-		return r.deps.Events.Append(tx, e)
+		return r.removeRegistered(tx, id, e)
 	})
+}
+
+func (r *Registry) removeRegistered(tx storage.Tx, id string, e audit.Event) error {
+	if err := deleteClient(tx, id); err != nil {
+		return err
+	}
+	if err := clientStates.Delete(tx, id); err != nil {
+		return err
+	}
+	e.ClientID = id
+	return r.deps.Events.Append(tx, e)
 }
 
 // deleteClient deletes what is stored of a client but its epoch.
@@ -217,6 +237,9 @@ func markUsed(tx storage.Tx, id string, now time.Time) error {
 	rec.UsedAt = now
 	return registrations.Put(tx, id, rec, never)
 }
+
+// registrar is who removes clients that no one uses.
+var registrar = audit.Actor{ID: "registration", Origin: audit.Self}
 
 // RemoveUnused removes the clients that have registered themselves and that no one has used for so long, counted from
 // the registration, or from when the last tokens of a sign-in can have ended. Several servers can run it at a time.
@@ -249,7 +272,7 @@ func (r *Registry) RemoveUnused(ctx context.Context, unused time.Duration) error
 		if err != nil {
 			break
 		}
-		err = r.endRegistered(ctx, id, audit.Actor{ID: "registration", Origin: audit.Self}, "unused", func(tx storage.Tx) error {
+		err = r.endRegistered(ctx, id, registrar, "unused", func(tx storage.Tx) error {
 			rec, found, err := registrations.Find(tx, id)
 			if err == nil && (!found || !rec.UsedAt.Equal(usedAt)) {
 				err = errUsed

@@ -50,7 +50,7 @@ const (
 	maxDepth    = 8
 	maxNetworks = 1 << 14 // that are counted
 	idBytes     = 16
-	v6Network   = 64
+	v6Network   = 48
 	realm       = `Bearer realm="gatehouse"`
 	idParam     = "client_id"
 )
@@ -74,7 +74,8 @@ type Config struct {
 	// Limit is the maximum number of clients that one network can register in the time Per. Default: 10 in an hour.
 	Limit int
 	Per   time.Duration
-	// Clients is the maximum number of clients that have registered themselves. Default: 1000.
+	// Clients is the maximum number of clients that have registered themselves. One that no person has ever signed in to
+	// makes room for another after an hour. Default: 1000.
 	Clients int
 	// Management lets a client read, change and remove its registration.
 	Management bool
@@ -327,7 +328,7 @@ func (s *Service) count(address string, now time.Time) bool {
 	addr = addr.Unmap().WithZone("")
 	bits := addr.BitLen()
 	if addr.Is6() {
-		bits = v6Network // what one customer of a provider gets at least
+		bits = v6Network // the most that one customer of a provider gets
 	}
 	network, err := addr.Prefix(bits)
 	if err != nil {

@@ -342,6 +342,61 @@ func TestRegistrationIsBounded(t *testing.T) {
 	})
 }
 
+// attack: one customer of a provider registers as many clients as there can be, from the many networks of IPv6 that each
+// has, and registration stays closed for all others until those clients are removed as unused.
+func TestRegistrationMakesRoom(t *testing.T) {
+	t.Parallel()
+	authorize := func(h *authztest.Harness, id string) int {
+		return h.Get("/oauth/authorize?" + authztest.RegisteredParams(id, "http://localhost/callback", "tools.read").Encode()).Status
+	}
+	t.Run("attack 4487: as many as there can be, and no one uses them", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.NewWithRegistration(t, func(c *authz.Config) { c.Registration.Clients = 3 })
+		h.AllowFailures()
+		register := func(status int) (id string) {
+			t.Helper()
+			res := authztest.Registers(h, cursorMetadata)
+			authztest.WantStatus(t, "registration", res, status)
+			return res.Text("client_id")
+		}
+		used := register(http.StatusCreated)
+		authztest.AllowDocument(t, h, h.Browser(authztest.Demo), authztest.RegisteredParams(used, "http://localhost/callback", "tools.read"))
+		h.Clock.Advance(time.Second)
+		first := register(http.StatusCreated)
+		h.Clock.Advance(time.Second)
+		second := register(http.StatusCreated)
+		h.Clock.Advance(time.Hour - time.Second)
+		register(http.StatusServiceUnavailable) // they may be about to be used
+		h.Clock.Advance(time.Second)
+		third := register(http.StatusCreated)
+		for id, want := range map[string]int{used: 303, first: 400, second: 303, third: 303} {
+			if got := authorize(h, id); got != want {
+				t.Errorf("authorize of client %s of used %s, first %s, second %s, third %s = %d, want %d", id, used, first, second, third, got, want)
+			}
+		}
+		authztest.WantEvent(t, h, "", "client.ClientRemovedEvent", 1)
+		h.Clock.Advance(time.Second)
+		register(http.StatusCreated)
+		register(http.StatusServiceUnavailable)
+		if got := authorize(h, second); got != http.StatusBadRequest {
+			t.Errorf("authorize of the second client = %d, want that it has made room", got)
+		}
+		h.Invariants(t)
+	})
+	t.Run("attack 4487: from many networks of one customer", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.NewWithRegistration(t)
+		for i := range 10 {
+			res := authztest.Registers(h, cursorMetadata, "X-Test-Address", fmt.Sprintf("2001:db8:1:%d::1", i))
+			authztest.WantStatus(t, "registration", res, http.StatusCreated)
+		}
+		authztest.WantStatus(t, "one more", authztest.Registers(h, cursorMetadata, "X-Test-Address", "2001:db8:1:ffff::1"),
+			http.StatusTooManyRequests)
+		authztest.WantStatus(t, "another customer", authztest.Registers(h, cursorMetadata, "X-Test-Address", "2001:db8:2::1"), http.StatusCreated)
+		h.Invariants(t)
+	})
+}
+
 // With "token" only those register who have an access token for it.
 func TestRegistrationByToken(t *testing.T) {
 	t.Parallel()

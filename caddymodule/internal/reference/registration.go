@@ -23,9 +23,12 @@ var Registration = Block{
 		},
 		{
 			Word: "limit", Arguments: "<number>/m|h|d", Default: "`10/h`",
-			Text: "How many clients one IPv4 address or IPv6 /64 network can register in a minute, an hour or a day.", Example: "limit 20/h",
+			Text: "How many clients one IPv4 address or IPv6 /48 network can register in a minute, an hour or a day.", Example: "limit 20/h",
 		},
-		{Word: "clients", Arguments: "<number>", Default: "`1000`", Text: "How many such clients there can be.", Example: "clients 200"},
+		{
+			Word: "clients", Arguments: "<number>", Default: "`1000`", Example: "clients 200",
+			Text: "How many such clients there can be. When there are as many, the oldest one that no person has ever signed in to makes room, after its first hour.",
+		},
 		{Word: "management", Text: "A client can read, change and remove its registration with a token that it gets (RFC 7592), until an operator changes it.", Example: "management"},
 	},
 }
