@@ -130,13 +130,15 @@ type Config struct {
 
 // Deps are the dependencies of the server. Store, Keys, Keyring, Auth, Subjects and Pages are required.
 type Deps struct {
-	Store    storage.Store
-	Keys     *keys.Keys // signing keys, shared by the servers of one store
-	Keyring  *secret.Keyring
-	Hasher   *secret.Hasher // for client secrets in PHC form
-	Events   *audit.Recorder
-	Auth     Authenticator
-	Subjects Subjects
+	Store   storage.Store
+	Keys    *keys.Keys // signing keys, shared by the servers of one store
+	Keyring *secret.Keyring
+	Hasher  *secret.Hasher // for client secrets in PHC form
+	// SlowSecrets remembers which of those were right. nil: each server begins with none.
+	SlowSecrets *clientstore.SlowSecrets
+	Events      *audit.Recorder
+	Auth        Authenticator
+	Subjects    Subjects
 	// Passwords is for the password grant. nil: a client with that grant is an error.
 	Passwords grant.Passwords
 	// Providers returns the current providers. nil: only those of the configuration exist.
@@ -233,7 +235,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	}
 	var err error
 	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
-		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
+		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, SlowSecrets: deps.SlowSecrets, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called,
 		ClientCalled: deps.ClientCalled, GroupExists: deps.Subjects.GroupExists, OrganisationOf: deps.OrganisationOf, Ask: deps.Keys.Ask,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,

@@ -229,7 +229,8 @@ func (b *builder) openAuthz() (err error) {
 		b.authz.Documents.On = len(b.authz.Resources) > 0
 	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
-		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id,
+		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, SlowSecrets: c.SlowSecrets, Events: b.events,
+		Auth: id, Subjects: id.Subjects(), Passwords: id,
 		Providers:    authzProviders{id},
 		AppPasswords: b.feature(func(f *settings.Features) bool { return f.AppPasswordsEnabled }),
 		Experimental: b.feature(func(f *settings.Features) bool { return f.ExperimentalFeaturesEnabled }),

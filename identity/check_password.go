@@ -114,7 +114,7 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	gone := ctx.Done()
 	ctx, cancel := ratelimit.Outlast(ctx)
 	defer cancel()
-	ctx = secret.AskedBy(ctx, challenge.QueueOf(t.origin.ClientIP), gone)
+	ctx = secret.AskedBy(ctx, secret.LineOf(t.origin.ClientIP), gone)
 	a, err := s.Person.LookUp(ctx, t.username)
 	if err != nil {
 		return err

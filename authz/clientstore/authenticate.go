@@ -124,7 +124,7 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 		against = reg.credential
 	}
 	// An unknown client is compared too, so timing does not reveal which clients exist.
-	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
+	right, err := r.checks.check(req, against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
 		err = r.costLookup(req)
 	}
@@ -320,14 +320,14 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	if err != nil {
 		return nil, r.refuseClient(req, "", err)
 	}
-	reg, right, err := r.checkAPI(req.Context(), p)
+	reg, right, err := r.checkAPI(req, p)
 	if err == nil && !right && hasFormEncoding(text) {
 		// The document says only HTTP Basic. Libraries for OAuth clients encode id and secret as form values all the
 		// same (RFC 6749 2.3.1), so credentials that are wrong as they stand are decoded and checked again. Either way
 		// they must be the secret of that API client.
 		if q, encoded := basicCredentials(text, true); encoded == nil && q != p {
 			p = q
-			reg, right, err = r.checkAPI(req.Context(), p)
+			reg, right, err = r.checkAPI(req, p)
 		}
 	}
 	if err != nil {
@@ -445,13 +445,13 @@ func (r *Registry) HasAPI(apiClient, api string) bool {
 
 // checkAPI finds an API client (nil: unknown) and reports whether the secret is its own. API clients stand in the
 // configuration alone, so neither a known nor an unknown one costs a read.
-func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[client.APIClient], right bool, err error) {
+func (r *Registry) checkAPI(req *http.Request, p identification) (reg *entry[client.APIClient], right bool, err error) {
 	reg = r.apis[p.id]
 	against := r.checks.decoy
 	if reg != nil {
 		against = reg.credential
 	}
-	right, err = r.checks.check(ctx, against, "api_client", p.id, p.secret)
+	right, err = r.checks.check(req, against, "api_client", p.id, p.secret)
 	if err != nil {
 		return nil, false, cannotCheck(err)
 	}

@@ -80,7 +80,9 @@ type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
 	Hasher  *secret.Hasher // for client secrets in PHC form
-	Events  *audit.Recorder
+	// SlowSecrets outlives the configuration. nil: the registry has its own.
+	SlowSecrets *SlowSecrets
+	Events      *audit.Recorder
 	// Passwords reports whether the password grant is served.
 	Passwords bool
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
@@ -136,7 +138,7 @@ type entry[T any] struct {
 func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 	r := &Registry{
 		deps: deps, issuer: cfg.Issuer, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
-		scopes: map[string]client.Scope{}, checks: newSecretChecks(deps.Keyring, deps.Hasher),
+		scopes: map[string]client.Scope{}, checks: newSecretChecks(deps),
 		declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
 		trusted:  outbound.New(true), untrusted: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
@@ -450,20 +452,33 @@ type secretChecks struct {
 	keys   []*secret.MACKey // of each encryption key, the newest first
 	name   string           // of the first one
 	hasher *secret.Hasher
+	slow   *SlowSecrets
+	origin func(*http.Request) audit.Origin
 	decoy  credential
-	// slow is held while a slow hash is computed: one at a time, so strangers do not use up the capacity for people who
-	// sign in
-	slow chan struct{}
+}
+
+// SlowSecrets lets slow hashes of secrets be computed one at a time, which leaves room for people who sign in, and
+// remembers the secrets that were right. Configurations with the same encryption keys can share one.
+type SlowSecrets struct {
+	lane *secret.Lane
 
 	mu    sync.Mutex // guards known
 	known map[string]struct{}
 }
 
+// NewSlowSecrets returns one that remembers nothing yet.
+func NewSlowSecrets() *SlowSecrets {
+	return &SlowSecrets{lane: secret.NewLane(), known: map[string]struct{}{}}
+}
+
 const maxKnown = 4096 // remembered successes
 
-func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
-	c := &secretChecks{hasher: h, slow: make(chan struct{}, 1), known: map[string]struct{}{}}
-	for _, key := range k.DeriveAll("gatehouse client secret v1") {
+func newSecretChecks(deps Deps) *secretChecks {
+	c := &secretChecks{hasher: deps.Hasher, slow: deps.SlowSecrets, origin: deps.Origin}
+	if c.slow == nil {
+		c.slow = NewSlowSecrets()
+	}
+	for _, key := range deps.Keyring.DeriveAll("gatehouse client secret v1") {
 		c.keys = append(c.keys, secret.NewMACKey(key))
 	}
 	name := c.keys[0].MAC("name of the key")
@@ -491,7 +506,7 @@ func (s *secretChecks) credential(kind, id string, secrets []secret.String, hash
 
 // check reports whether text is one of the client's secrets. An unknown client is compared with the decoy, which no
 // secret equals. An error is a failure, not a verdict.
-func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
+func (s *secretChecks) check(req *http.Request, c credential, kind, id, text string) (bool, error) {
 	ok := 0
 	for _, key := range s.keys {
 		sum := key.MAC(kind, id, text)
@@ -507,47 +522,43 @@ func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text s
 	}
 	for _, phc := range c.phcs {
 		memory := s.keys[0].MAC(kind, id, text, phc)
-		if good, err := s.checkSlow(ctx, phc, text, string(memory[:])); err != nil || good {
+		if good, err := s.checkSlow(req, phc, text, string(memory[:])); err != nil || good {
 			return good, err
 		}
 	}
 	return false, nil
 }
 
-// maxSlowWait is the maximum time that a check waits for its turn to compute a slow hash.
-const maxSlowWait = 2 * time.Second
-
-// checkSlow computes a slow hash, unless its success is remembered under memory.
-func (s *secretChecks) checkSlow(ctx context.Context, phc, text, memory string) (bool, error) {
-	if s.remembers(memory) {
+// checkSlow computes a slow hash, unless its success is remembered under memory. A flood of wrong secrets keeps only the
+// network that it comes from waiting.
+func (s *secretChecks) checkSlow(req *http.Request, phc, text, memory string) (bool, error) {
+	if s.slow.remembers(memory) {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxSlowWait)
-	defer cancel()
-	select {
-	case s.slow <- struct{}{}:
-		defer func() { <-s.slow }()
-	case <-ctx.Done():
-		return false, secret.ErrBusy
+	ctx := secret.AskedBy(req.Context(), secret.LineOf(s.origin(req).ClientIP), nil)
+	leave, err := s.slow.lane.Enter(ctx)
+	if err != nil {
+		return false, err
 	}
-	if s.remembers(memory) { // computed meanwhile
+	defer leave()
+	if s.slow.remembers(memory) { // computed meanwhile
 		return true, nil
 	}
 	good, _, err := s.hasher.Verify(ctx, phc, text)
 	if good {
-		s.remember(memory)
+		s.slow.remember(memory)
 	}
 	return good, err
 }
 
-func (s *secretChecks) remembers(sum string) bool {
+func (s *SlowSecrets) remembers(sum string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.known[sum]
 	return ok
 }
 
-func (s *secretChecks) remember(sum string) {
+func (s *SlowSecrets) remember(sum string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {

@@ -2,8 +2,8 @@ package clientstore_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"context"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,52 +18,72 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Client ids are public, and each wrong secret of a client with an imported hash costs a slow computation. A flood of
-// them must not keep people from signing in, whose passwords share the same few slots.
-func TestWrongSecretsLeaveRoomForPeople(t *testing.T) {
-	t.Parallel()
-	const right = "the right one, which no stranger sends"
-	deps := dependencies(t)
-	deps.Hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 4 << 10, Iterations: 1, Concurrency: 1})
-	phc, err := deps.Hasher.Hash(t.Context(), right)
-	if err != nil {
-		t.Fatal(err)
-	}
+const slowSecret = "the right one, which no stranger sends"
+
+// slowClient authenticates a client with a slow hash, from an address.
+type slowClient func(ctx context.Context, address, text string) error
+
+// newSlowClients returns a client and an API client with the hash in a registry.
+func newSlowClients(t *testing.T, deps clientstore.Deps, phc string) (legacy, api slowClient) {
+	t.Helper()
 	r, err := clientstore.New(t.Context(), clientstore.Config{
 		Issuer: "https://auth.example.com",
 		Clients: []*client.Client{{
 			ID: "legacy", SecretHashes: []string{phc}, Grants: []string{"authorization_code"},
 			RedirectURIs: []string{"https://legacy.example.com/callback"},
 		}},
+		APIClients: []*client.APIClient{{ID: "helpdesk", APIs: []string{"events"}, SecretHashes: []string{phc}}},
 	}, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	authenticate := func(ctx context.Context, text string) error {
-		req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/oauth/token", http.NoBody)
-		req.SetBasicAuth("legacy", text)
-		_, err := r.Authenticate(req, oauth.Form{})
+	request := func(ctx context.Context, address, id, text string) *http.Request {
+		req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
+		req.RemoteAddr = address + ":1234"
+		req.SetBasicAuth(id, text)
+		return req
+	}
+	legacy = func(ctx context.Context, address, text string) error {
+		_, err := r.Authenticate(request(ctx, address, "legacy", text), oauth.Form{})
 		return err
 	}
+	api = func(ctx context.Context, address, text string) error {
+		_, err := r.AuthenticateAPI(request(ctx, address, "helpdesk", text), "events")
+		return err
+	}
+	return legacy, api
+}
+
+// Client ids are public, and each wrong secret of a client with an imported hash costs a slow computation. A flood of
+// them must not keep people from signing in, whose passwords share the same few slots.
+func TestWrongSecretsLeaveRoomForPeople(t *testing.T) {
+	t.Parallel()
+	deps := dependencies(t)
+	deps.Hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 4 << 10, Iterations: 1, Concurrency: 1})
+	phc, err := deps.Hasher.Hash(t.Context(), slowSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticate, _ := newSlowClients(t, deps, phc)
 	ctx, stop := context.WithCancel(t.Context())
 	var strangers sync.WaitGroup
 	for range 64 {
 		strangers.Go(func() {
 			for ctx.Err() == nil {
-				if authenticate(ctx, "a wrong one") == nil {
+				if authenticate(ctx, "192.0.2.1", "a wrong one") == nil {
 					t.Error("a wrong secret is taken")
 				}
 			}
 		})
 	}
 	for i := range 20 {
-		if ok, _, err := deps.Hasher.Verify(t.Context(), phc, right); err != nil || !ok {
+		if ok, _, err := deps.Hasher.Verify(t.Context(), phc, slowSecret); err != nil || !ok {
 			t.Errorf("sign-in %d under a flood of wrong client secrets = %v, %v, want true", i, ok, err)
 		}
 	}
 	stop()
 	strangers.Wait()
-	if err := authenticate(t.Context(), right); err != nil {
+	if err := authenticate(t.Context(), "192.0.2.1", slowSecret); err != nil {
 		t.Errorf("the right secret = %v", err)
 	}
 }
@@ -196,4 +216,64 @@ func TestSecretHashesOfVersion01(t *testing.T) {
 			t.Errorf("the secret is wrong: %v", err)
 		}
 	}
+}
+
+// attack: a flood of wrong secrets for one client locks out all clients with a hash in PHC form, since one hash is
+// computed at a time and each waits for those that came before.
+func TestWrongSecretsLeaveRoomForClients(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 7085: a flood of wrong secrets, and the right one from elsewhere", func(t *testing.T) {
+		t.Parallel()
+		const strangers, fair = 300, 20 // computations before the right one, with room for a machine that is busy
+		deps := dependencies(t)
+		deps.Hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 4 << 10, Iterations: 1, Concurrency: 1})
+		phc, err := deps.Hasher.Hash(t.Context(), slowSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		legacy, api := newSlowClients(t, deps, phc)
+		ctx, stop := context.WithCancel(t.Context())
+		var flood, begun sync.WaitGroup
+		begun.Add(strangers)
+		for range strangers {
+			flood.Go(func() {
+				begun.Done()
+				for ctx.Err() == nil {
+					_ = legacy(ctx, "192.0.2.1", "a wrong one")
+				}
+			})
+		}
+		begun.Wait()
+		for name, authenticate := range map[string]slowClient{"client": legacy, "API client": api} {
+			before := deps.Hasher.Computed()
+			if err := authenticate(t.Context(), "198.51.100.7", slowSecret); err != nil {
+				t.Errorf("the right secret of the %s under a flood of wrong ones = %v", name, err)
+			}
+			if n := deps.Hasher.Computed() - before; n > fair {
+				t.Errorf("the %s waited for %d computations, want its turn next to one network", name, n)
+			}
+		}
+		stop()
+		flood.Wait()
+	})
+	t.Run("attack 7085: after a reload", func(t *testing.T) {
+		t.Parallel()
+		deps := dependencies(t)
+		deps.Hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 1})
+		deps.SlowSecrets = clientstore.NewSlowSecrets()
+		phc, err := deps.Hasher.Hash(t.Context(), slowSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		computed := deps.Hasher.Computed()
+		for range 2 {
+			legacy, _ := newSlowClients(t, deps, phc)
+			if err := legacy(t.Context(), "198.51.100.7", slowSecret); err != nil {
+				t.Errorf("the right secret = %v", err)
+			}
+		}
+		if n := deps.Hasher.Computed() - computed; n != 1 {
+			t.Errorf("%d hashes were computed before and after a reload, want 1", n)
+		}
+	})
 }

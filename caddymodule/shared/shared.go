@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
@@ -149,8 +150,10 @@ type vault struct {
 	Keyring *secret.Keyring
 	Keys    *keys.Keys
 	Hasher  *secret.Hasher
-	stop    context.CancelFunc
-	stopped chan struct{}
+	// SlowSecrets remembers secrets of clients under these keys.
+	SlowSecrets *clientstore.SlowSecrets
+	stop        context.CancelFunc
+	stopped     chan struct{}
 }
 
 // Destruct ends the worker and waits for it.
@@ -247,7 +250,10 @@ func (c *Core) openVault(ctx context.Context, sealing [][]byte, cost secret.Hash
 			return nil, fmt.Errorf("signing keys: %w (is encryption_key the one that sealed them?)", err)
 		}
 		work, stop := context.WithCancel(context.Background())
-		v := &vault{Keyring: ring, Keys: signing, Hasher: secret.NewHasher(cost), stop: stop, stopped: make(chan struct{})}
+		v := &vault{
+			Keyring: ring, Keys: signing, Hasher: secret.NewHasher(cost), SlowSecrets: clientstore.NewSlowSecrets(), stop: stop,
+			stopped: make(chan struct{}),
+		}
 		go func() {
 			defer close(v.stopped)
 			var workers sync.WaitGroup

@@ -3,8 +3,6 @@ package challenge
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -178,27 +176,7 @@ func (s *Service) forgetDevices(tx storage.Tx, personID string, epoch int64) err
 }
 
 // Network returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address.
-func Network(address string) string { return networkOf(address, 64) }
-
-// QueueOf returns whose line for slow hashes an address waits in: that of an IPv4 address, or of an IPv6 /48, the most
-// that one customer of a provider gets.
-func QueueOf(address string) string { return networkOf(address, 48) }
-
-func networkOf(address string, bits int) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return base64.RawURLEncoding.EncodeToString([]byte(secret.Hash(address)))
-	}
-	ip = ip.Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return ip.String()
-	}
-	return p.String()
-}
+func Network(address string) string { return secret.NetworkOf(address, 64) }
 
 // Hashed is secret.Hash, except that it returns "" for "".
 func Hashed(v string) string {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -246,7 +245,7 @@ func TestBusyHasher(t *testing.T) {
 	for h.Hasher.Waiting() == 0 {
 		runtime.Gosched()
 	}
-	ctx, cancel := context.WithCancel(secret.AskedBy(t.Context(), challenge.QueueOf("203.0.113.7"), nil))
+	ctx, cancel := context.WithCancel(secret.AskedBy(t.Context(), secret.LineOf("203.0.113.7"), nil))
 	turnedAway := make(chan struct{}, 100)
 	for range cap(turnedAway) {
 		flood.Go(func() {

@@ -94,7 +94,7 @@ func noCode() error { return &webflow.Answer{Status: http.StatusBadRequest, Key:
 // guessed counts a token of no code, and returns the answer.
 func (s *Service) guessed(q *webflow.Request) error {
 	s.deps.Jar.Clear(q.W, kindPhone)
-	network, now := challenge.QueueOf(s.deps.Origin(q.Request).ClientIP), s.deps.Now()
+	network, now := secret.LineOf(s.deps.Origin(q.Request).ClientIP), s.deps.Now()
 	var wait time.Duration
 	err := s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
 		wait, err = s.deps.Proof.CountRequest(tx, "phone-guess", network, guessesPerNet, now)

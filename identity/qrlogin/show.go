@@ -194,7 +194,7 @@ func (s *Service) make(x *waiting) error {
 	if rec.Number, err = s.newNumber(); err != nil {
 		return err
 	}
-	before, network, wait := "", challenge.QueueOf(from.ClientIP), time.Duration(0)
+	before, network, wait := "", secret.LineOf(from.ClientIP), time.Duration(0)
 	if x.rec != nil {
 		before = x.rec.Token
 	}

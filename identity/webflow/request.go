@@ -73,7 +73,7 @@ func (s *Service) outlasting(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := ratelimit.Outlast(r.Context())
 		defer cancel()
-		h(w, r.WithContext(secret.AskedBy(ctx, challenge.QueueOf(s.deps.Origin(r).ClientIP), r.Context().Done())))
+		h(w, r.WithContext(secret.AskedBy(ctx, secret.LineOf(s.deps.Origin(r).ClientIP), r.Context().Done())))
 	}
 }
 

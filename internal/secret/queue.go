@@ -2,6 +2,8 @@ package secret
 
 import (
 	"context"
+	"encoding/base64"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -28,6 +30,37 @@ type askerKey struct{}
 func AskedBy(ctx context.Context, network string, gone <-chan struct{}) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker{network, gone})
 }
+
+// LineOf returns whose line an address waits in, for AskedBy: that of an IPv4 address, or of an IPv6 /48, the most that
+// one customer of a provider gets.
+func LineOf(address string) string { return NetworkOf(address, 48) }
+
+// NetworkOf returns an IPv4 address, or the network of an IPv6 address with so many bits.
+func NetworkOf(address string, bits int) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return base64.RawURLEncoding.EncodeToString([]byte(Hash(address)))
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return ip.String()
+	}
+	return p.String()
+}
+
+// Lane lets computations pass one at a time. Those that wait are in a line for each network, as in the queue of a
+// Hasher.
+type Lane struct{ queue *queue }
+
+// NewLane returns an empty lane.
+func NewLane() *Lane { return &Lane{newQueue(1, queueFactor, queueFactor)} }
+
+// Enter waits until the lane is free, and returns what frees it again. Errors: ErrBusy, the context's.
+func (l *Lane) Enter(ctx context.Context) (leave func(), err error) { return l.queue.acquire(ctx) }
 
 // queue hands out a bounded number of slots. Each network waits in a line of its own, and the lines take turns, so a
 // flood from one network keeps only that network waiting.
