@@ -235,7 +235,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	}
 	var err error
 	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
-		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, SlowSecrets: deps.SlowSecrets, Events: deps.Events, Passwords: deps.Passwords != nil,
+		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, SlowSecrets: deps.SlowSecrets,
+		Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called,
 		ClientCalled: deps.ClientCalled, GroupExists: deps.Subjects.GroupExists, OrganisationOf: deps.OrganisationOf, Ask: deps.Keys.Ask,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,

@@ -529,8 +529,8 @@ func (s *secretChecks) check(req *http.Request, c credential, kind, id, text str
 	return false, nil
 }
 
-// checkSlow computes a slow hash, unless its success is remembered under memory. A flood of wrong secrets keeps only the
-// network that it comes from waiting.
+// checkSlow computes a slow hash, unless its success is remembered under memory. A flood of wrong secrets keeps only
+// the network that it comes from waiting.
 func (s *secretChecks) checkSlow(req *http.Request, phc, text, memory string) (bool, error) {
 	if s.slow.remembers(memory) {
 		return true, nil

@@ -60,8 +60,8 @@ func (r *Registry) limit(c *client.Client) {
 }
 
 // Register stores a client that registers itself. If there are as many as most, the oldest one that no person has ever
-// signed in to makes room, but none younger than firstUse. A confidential client without keys gets a secret, as Add gives
-// one. Errors: ErrFull, those of Validate, a failure of storage.
+// signed in to makes room, but none younger than firstUse. A confidential client without keys gets a secret, as Add
+// gives one. Errors: ErrFull, those of Validate, a failure of storage.
 func (r *Registry) Register(ctx context.Context, reg Registered, most int, from audit.Origin) (secretText string, err error) {
 	c := reg.Client
 	if !c.Public && c.AuthMethod != client.MethodPrivateKey {
@@ -238,7 +238,7 @@ func markUsed(tx storage.Tx, id string, now time.Time) error {
 	return registrations.Put(tx, id, rec, never)
 }
 
-// registrar is who removes clients that no one uses.
+// registrar is the actor of the events about clients that were removed because no one uses them.
 var registrar = audit.Actor{ID: "registration", Origin: audit.Self}
 
 // RemoveUnused removes the clients that have registered themselves and that no one has used for so long, counted from

@@ -342,8 +342,8 @@ func TestRegistrationIsBounded(t *testing.T) {
 	})
 }
 
-// attack: one customer of a provider registers as many clients as there can be, from the many networks of IPv6 that each
-// has, and registration stays closed for all others until those clients are removed as unused.
+// attack: one customer of a provider registers as many clients as there can be, from the many networks of IPv6 that
+// each has, and registration stays closed for all others until those clients are removed as unused.
 func TestRegistrationMakesRoom(t *testing.T) {
 	t.Parallel()
 	authorize := func(h *authztest.Harness, id string) int {

@@ -28,7 +28,7 @@ caddymodule/roles: admin/console caddymodule/internal
 caddymodule/sender: caddymodule/internal identity internal
 caddymodule/servertest: authz caddymodule identity idp internal storage
 caddymodule/serviceprovider: caddymodule/internal identity/serviceprovider identity/settings internal
-caddymodule/shared: authz/dpop authz/keys authz/sitesession authz/token caddymodule/metrics identity/personindex identity/session internal storage storage/badgerstore storage/transfer
+caddymodule/shared: authz/clientstore authz/dpop authz/keys authz/sitesession authz/token caddymodule/metrics identity/personindex identity/session internal storage storage/badgerstore storage/transfer
 caddymodule: admin authz identity idp internal storage storage/transfer
 `)
 }
