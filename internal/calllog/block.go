@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-func (b *blockRecord) add(line []byte, at time.Time) {
-	if b.Count == 0 || at.Before(b.Oldest) {
-		b.Oldest = at
+func (b *blockRecord) add(line []byte, c *Call) {
+	if b.Count == 0 || c.At.Before(b.Oldest) {
+		b.Oldest = c.At
 	}
-	if at.After(b.Newest) {
-		b.Newest = at
+	if end := c.At.Add(c.Took); end.After(b.End) {
+		b.End = end
 	}
 	b.Lines = append(b.Lines, line)
 	b.Count++
@@ -33,7 +33,7 @@ func (b *blockRecord) sum(lane int) []byte {
 	}
 	text([]byte("gatehouse call block v1"))
 	text(b.Previous)
-	for _, n := range []uint64{uint64(lane), b.First, b.Count, micros(b.Oldest), micros(b.Newest), uint64(len(b.Lines))} { //nolint:gosec // only hashed
+	for _, n := range []uint64{uint64(lane), b.First, b.Count, micros(b.Oldest), micros(b.End), uint64(len(b.Lines))} { //nolint:gosec // only hashed
 		buf.Write(binary.BigEndian.AppendUint64(nil, n))
 	}
 	for _, line := range b.Lines {

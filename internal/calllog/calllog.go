@@ -205,7 +205,7 @@ func (l *Log) write(ctx context.Context, calls []Call, missing int64) error {
 		if err != nil {
 			return fmt.Errorf("encode a call: %w", err)
 		}
-		b.add(line, c.At)
+		b.add(line, c)
 	}
 	if missing > 0 {
 		e, err := rec.New(eventLost, audit.Self)
@@ -298,7 +298,7 @@ func (l *Log) Seal(ctx context.Context) error {
 	})
 }
 
-// Collect removes the blocks in which every call is older than its retention. What events do not confirm yet stays.
+// Collect removes the blocks whose calls all ended longer ago than they are kept. What events do not confirm yet stays.
 func (l *Log) Collect(ctx context.Context) error {
 	lane, keep := l.lane(), time.Duration(l.kept.Load())
 	for more := keep > 0; more; {
@@ -311,7 +311,7 @@ func (l *Log) Collect(ctx context.Context) error {
 				return err
 			}
 			b, found, err := blocks.Find(tx, blockKey(lane, head.CutLast+1))
-			if err != nil || !found || b.last() > head.Sealed || !b.Newest.Before(oldest) {
+			if err != nil || !found || b.last() > head.Sealed || !b.End.Before(oldest) {
 				return err // Verify tells of a block that is missing
 			}
 			more = true

@@ -323,6 +323,46 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestLongCallsHideNoOther: a call is written when it ends, which can be hours after it began, so it can follow calls
+// that are later than it. A search from a time on finds those all the same, and Collect keeps a call by its end.
+func TestLongCallsHideNoOther(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	begin := h.now
+	h.now = begin.Add(3 * time.Hour)
+	h.call(h.log, 2) // 1-1 and 1-2
+	since := h.now
+	h.call(h.log, 2) // 1-3 and 1-4
+	h.call(h.log, 1, func(c *Call) { c.At, c.Took, c.Path = begin, h.now.Sub(begin), "/download" })
+	for _, c := range []struct {
+		name string
+		s    Search
+		want []string
+	}{
+		{"after the beginning of the long call", Search{Since: since.Add(time.Microsecond)}, []string{"1-4", "1-3"}},
+		{"and in parts", Search{Since: since.Add(time.Microsecond), Limit: 1}, []string{"1-4", "1-3"}},
+		{"from its beginning on", Search{Since: begin}, []string{"1-5", "1-4", "1-3", "1-2", "1-1"}},
+		{"after its end", Search{Since: h.now}, nil},
+		{"before the others", Search{Until: begin.Add(time.Hour)}, []string{"1-5"}},
+	} {
+		if got := h.find(c.s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: Find = %q, want %q", c.name, got, c.want)
+		}
+	}
+	h.seal(h.log)
+	h.log.Keep(time.Hour)
+	h.now = h.now.Add(59 * time.Minute)
+	h.must(h.log.Collect(t.Context()))
+	if all, log := h.problems(); len(all) > 0 || log.Events != 5 {
+		t.Errorf("Verify = %+v, %q, want all 5 calls", log, all)
+	}
+	h.now = h.now.Add(2 * time.Minute)
+	h.must(h.log.Collect(t.Context()))
+	if all, log := h.problems(); len(all) > 0 || log.Events != 0 {
+		t.Errorf("Verify = %+v, %q, want none an hour after their ends", log, all)
+	}
+}
+
 // TestChainedCalls are events of their own.
 func TestChainedCalls(t *testing.T) {
 	t.Parallel()

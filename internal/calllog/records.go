@@ -30,8 +30,8 @@ var encoding = func() cbor.EncMode {
 type blockRecord struct {
 	First    uint64    `cbor:"f"` // number of the first call; they count from 1
 	Count    uint64    `cbor:"c"`
-	Oldest   time.Time `cbor:"o"`
-	Newest   time.Time `cbor:"n"`
+	Oldest   time.Time `cbor:"o"` // when the first of them began
+	End      time.Time `cbor:"n"` // when the last of them ended; calls are written in the order of their ends
 	Lines    [][]byte  `cbor:"l"` // encoded calls
 	Previous []byte    `cbor:"p"` // hash of the block before, empty for the first
 	Hash     []byte    `cbor:"h"`

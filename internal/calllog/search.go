@@ -37,9 +37,9 @@ type Found struct {
 	number uint64
 }
 
-// Find returns the calls that a search selects, newest first. Those of several nodes are in the order of their times.
-// next continues the search as Behind. Empty: there are no more. found can be short although there are more: a search
-// reads a bounded number of blocks.
+// Find returns the calls that a search selects, the one that ended last first. Those of several nodes are in the order
+// of their times. next continues the search as Behind. Empty: there are no more. found can be short although there are
+// more: a search reads a bounded number of blocks.
 func (s Search) Find(tx storage.Tx) (found []Found, next audit.Cursor, err error) {
 	var readers []*reader
 	left := maxRead
@@ -117,7 +117,7 @@ func (r *reader) fill(tx storage.Tx) error {
 				return err
 			}
 			*r.left--
-			if r.end = !r.s.Since.IsZero() && e.Value.Newest.Round(time.Microsecond).Before(r.s.Since); r.end {
+			if r.end = !r.s.Since.IsZero() && e.Value.End.Round(time.Microsecond).Before(r.s.Since); r.end {
 				return nil
 			}
 			if err := r.read(&e.Value); err != nil {

@@ -130,7 +130,7 @@ func (w *verification) step(tx storage.Tx) error {
 }
 
 func (w *verification) block(b *blockRecord) {
-	name := fmt.Sprintf("block %d (calls %d to %d, up to %s)", b.First, b.First, b.last(), b.Newest.UTC().Format(time.RFC3339))
+	name := fmt.Sprintf("block %d (calls %d to %d, up to %s)", b.First, b.First, b.last(), b.End.UTC().Format(time.RFC3339))
 	if b.First != w.through+1 {
 		w.problem("calls %d to %d are missing", w.through+1, b.First-1)
 	} else if !bytes.Equal(b.Previous, w.previous) {
