@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/acceptloop"
 )
 
 // sockets are the open sockets by address. They outlive a reload: the configuration that is new accepts what arrives,
@@ -45,18 +47,13 @@ func listen(address string) (net.Listener, error) {
 
 func (s *socket) accept() {
 	defer close(s.done)
-	for {
-		c, err := s.Accept()
-		if err != nil {
-			return // closed; the operating system's other errors concern one connection and are retried by net
-		}
+	acceptloop.Run(s.Listener, func(c net.Conn) {
 		select {
 		case s.conns <- c:
 		case <-s.gone:
 			c.Close() //nolint:errcheck // no one is there
-			return
 		}
-	}
+	})
 }
 
 // Destruct implements caddy.Destructor.

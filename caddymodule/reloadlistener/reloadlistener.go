@@ -5,7 +5,6 @@
 package reloadlistener
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,7 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/acceptloop"
 )
 
 func init() {
@@ -204,21 +204,7 @@ func (p *place) newest() *listener {
 
 // accept takes connections off a socket until it is closed.
 func (p *place) accept(socket net.Listener) {
-	pause := time.Duration(0)
-	for {
-		raw, err := socket.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // such as no descriptors
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			caddy.Log().Named("gatehouse.listener").Warn("connections cannot be accepted", zap.Error(err), zap.Duration("next_try", pause))
-			time.Sleep(pause)
-			continue
-		}
-		pause = 0
-		p.give(&conn{Conn: raw, place: p, boundary: true})
-	}
+	acceptloop.Run(socket, func(raw net.Conn) { p.give(&conn{Conn: raw, place: p, boundary: true}) })
 }
 
 // give hands a connection to the newest listener.

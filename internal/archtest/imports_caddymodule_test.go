@@ -23,7 +23,7 @@ caddymodule/policy: admin/diagnostic authz/token caddymodule/internal internal
 caddymodule/postgres: caddymodule/internal internal storage storage/pgstore
 caddymodule/protect: admin/diagnostic authz caddymodule/internal caddymodule/introspect caddymodule/mcp caddymodule/policy idp internal
 caddymodule/provider: authz caddymodule/internal identity idp internal storage
-caddymodule/reloadlistener: 
+caddymodule/reloadlistener: caddymodule/internal
 caddymodule/roles: admin/console caddymodule/internal
 caddymodule/sender: caddymodule/internal identity internal
 caddymodule/servertest: authz caddymodule identity idp internal storage
