@@ -285,6 +285,30 @@ func TestDenyAlone(t *testing.T) {
 	}
 }
 
+// TestRobotsThatRulesName: match robot is about all robots, and names none of them.
+func TestRobotsThatRulesName(t *testing.T) {
+	t.Parallel()
+	const (
+		every  = "deny {\n match robot\n}\n"
+		naming = "deny {\n match agent *.bots.example\n}\nallow {\n need agent bot.example.com\n}\n"
+	)
+	for _, tt := range []struct {
+		rules, domain string
+		wanted, named bool
+	}{
+		{every, "bot.example.com", true, false},
+		{naming, "bot.example.com", true, true},
+		{naming, "a.bots.example", true, true},
+		{naming, "else.example", false, false},
+		{every + naming, "else.example", true, false},
+		{every + naming, "bot.example.com", true, true},
+	} {
+		if wanted, named := start(t, tt.rules).Wants(tt.domain); wanted != tt.wanted || named != tt.named {
+			t.Errorf("%s of %q: wanted %t, named %t; want %t and %t", tt.domain, tt.rules, wanted, named, tt.wanted, tt.named)
+		}
+	}
+}
+
 func TestRuleErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

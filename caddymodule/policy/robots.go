@@ -42,11 +42,13 @@ func (r *Rule) isAbout(agent string) bool {
 	return (!r.Robot || agent != "") && (len(r.Agents) == 0 || isAgent(r.Agents, agent))
 }
 
-// Wants reports whether a rule asks for the robots of a domain.
-func (p *Policy) Wants(domain string) bool {
-	return slices.ContainsFunc(p.rules(), func(r *Rule) bool {
-		return r.Robot || isAgent(r.Agents, domain) || isAgent(r.Need.Agents, domain)
-	})
+// Wants reports whether a rule asks for the robots of a domain, and whether one names it.
+func (p *Policy) Wants(domain string) (wanted, named bool) {
+	for _, r := range p.rules() {
+		named = named || isAgent(r.Agents, domain) || isAgent(r.Need.Agents, domain)
+		wanted = wanted || named || r.Robot
+	}
+	return wanted, named
 }
 
 // readMatch reads a line or block of matchers, and takes those out that are about robots.

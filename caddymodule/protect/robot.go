@@ -27,7 +27,10 @@ func (p *Protect) robot(g *requestState, rules *policy.Policy) string {
 	if err != nil || in.Robots == nil {
 		return ""
 	}
-	wants := func(domain string) bool { return p.Shadow != nil || rules.Wants(domain) }
+	wants := func(domain string) (wanted, named bool) {
+		wanted, named = rules.Wants(domain)
+		return wanted || p.Shadow != nil, named
+	}
 	domain, err := in.Robots.Agent(g.r.Context(), asReceived(g.r), p.origin(g.r).ClientIP, wants)
 	if err != nil && !errors.Is(err, botauth.ErrUnsigned) {
 		p.log.Info("signature of a robot refused", zap.Error(err))

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -23,35 +22,36 @@ const (
 	// maxLife bounds how long a signature can be valid, skew the difference of the clocks.
 	maxLife = 24 * time.Hour
 	skew    = 30 * time.Second
-	// maxUsed bounds the signatures that are remembered because they count once.
-	maxUsed = 1 << 16
 )
 
 // Errors of Agent. Others say what is wrong with a signature.
 var (
 	ErrUnsigned = errors.New("the request is not signed by a robot")
 	errReplayed = errors.New("the signature has been used before")
-	errFull     = errors.New("too many signatures of robots are valid at the same time")
+	errFull     = errors.New("too many signatures of this domain, or of all that no rule names, are valid at the same time")
 	errTime     = errors.New("the signature has ended, is not valid yet, or is valid for more than a day")
 	errCovers   = errors.New("the signature does not cover the host and the Signature-Agent of the request")
 	errAgent    = errors.New("the Signature-Agent of the request is not the https address of a host")
 	errUnwanted = errors.New("no rule names the domain of the robot")
 )
 
+// Interest reports whether the robots of a domain are of interest, and whether a rule names the domain. The directories
+// of others are not fetched.
+type Interest func(domain string) (wanted, named bool)
+
 // Verifier verifies robots. It is safe for concurrent use.
 type Verifier struct {
 	directories
+	once
 	now func() time.Time
-
-	mu   sync.Mutex
-	used map[[sha256.Size]byte]time.Time // when they end
 }
 
 // New returns a verifier, which knows no robot until Fetch is called.
 func New(now func() time.Time) *Verifier {
 	return &Verifier{
 		directories: directories{now: now, kept: doccache.New[map[string]robotKey](maxDomains, now)},
-		now:         now, used: map[[sha256.Size]byte]time.Time{},
+		once:        once{used: map[[sha256.Size]byte]bool{}, share: map[signer]int{}},
+		now:         now,
 	}
 }
 
@@ -59,9 +59,8 @@ func New(now func() time.Time) *Verifier {
 func (v *Verifier) Fetch(client *http.Client) { v.client.Store(client) }
 
 // Agent returns the domain of the robot that has signed a request, such as bot.example. The request must be as it was
-// received. from is the address of the client, which bounds what it can have fetched. wanted reports whether the robots
-// of a domain are of interest; the directories of others are not fetched. A signature counts once.
-func (v *Verifier) Agent(ctx context.Context, r *http.Request, from string, wanted func(domain string) bool) (domain string, err error) {
+// received. from is the address of the client, which bounds what it can have fetched. A signature counts once.
+func (v *Verifier) Agent(ctx context.Context, r *http.Request, from string, wants Interest) (domain string, err error) {
 	if len(r.Header["Signature-Input"]) == 0 || len(r.Header["Signature-Agent"]) == 0 {
 		return "", ErrUnsigned
 	}
@@ -71,14 +70,14 @@ func (v *Verifier) Agent(ctx context.Context, r *http.Request, from string, want
 	}
 	err = ErrUnsigned
 	for i := range list {
-		if domain, err = v.check(ctx, r, &list[i], from, wanted); err == nil {
+		if domain, err = v.check(ctx, r, &list[i], from, wants); err == nil {
 			return domain, nil
 		}
 	}
 	return "", err
 }
 
-func (v *Verifier) check(ctx context.Context, r *http.Request, s *signature, from string, wanted func(string) bool) (string, error) {
+func (v *Verifier) check(ctx context.Context, r *http.Request, s *signature, from string, wants Interest) (string, error) {
 	domain, member, err := agentOf(r, s)
 	if err != nil {
 		return "", err
@@ -92,7 +91,8 @@ func (v *Verifier) check(ctx context.Context, r *http.Request, s *signature, fro
 	if !hasCreated || !hasExpires || created.After(now.Add(skew)) || !expires.After(now) || expires.Sub(created) > maxLife {
 		return "", errTime
 	}
-	if !wanted(domain) {
+	wanted, named := wants(domain)
+	if !wanted {
 		return "", errUnwanted
 	}
 	base, err := s.base(r)
@@ -106,29 +106,7 @@ func (v *Verifier) check(ctx context.Context, r *http.Request, s *signature, fro
 	if err := verify(key, text(p, "alg"), base, s.value); err != nil {
 		return "", err
 	}
-	return domain, v.spend(base, expires, now)
-}
-
-// spend remembers a signature until its end. The base stands for it, since some algorithms sign one base in many ways.
-func (v *Verifier) spend(base string, ends, now time.Time) error {
-	id := sha256.Sum256([]byte(base))
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, ok := v.used[id]; ok {
-		return errReplayed
-	}
-	if len(v.used) >= maxUsed {
-		for other, end := range v.used {
-			if !end.After(now) {
-				delete(v.used, other)
-			}
-		}
-		if len(v.used) >= maxUsed {
-			return errFull
-		}
-	}
-	v.used[id] = ends
-	return nil
+	return domain, v.spend(base, signer{registered(domain), named}, expires, now)
 }
 
 // agentOf returns the domain in the Signature-Agent of a request, and the member of the dictionary that has it. An

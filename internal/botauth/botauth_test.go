@@ -22,7 +22,8 @@ import (
 
 var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-func everyone(string) bool { return true }
+// everyone is the interest in all robots of a rule that names none.
+func everyone(string) (wanted, named bool) { return true, false }
 
 // ask returns what a verifier says of a request with headers.
 func (v *Verifier) ask(t *testing.T, headers map[string]string) (string, error) {
@@ -260,6 +261,101 @@ func TestAttacksOnRobots(t *testing.T) {
 	}
 }
 
+// TestSignaturesWithoutEnd: who sends more signatures than are remembered takes no room but their own.
+func TestSignaturesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	fill := func(v *Verifier, n int, by signer, ends, now time.Time) (err error) {
+		for i := range n {
+			if err = v.spend(fmt.Sprint(by, ends.Unix(), i), by, ends, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	named := func(string) (bool, bool) { return true, true }
+	t.Run("attack 8618: a domain that anyone can have", func(t *testing.T) {
+		t.Parallel()
+		now := start
+		b := botauthtest.New(t)
+		known, evil := b.Domain, b.Client.Transport
+		v := newVerifier(b, &now)
+		v.Fetch(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Host = known // each host has the same keys
+			return evil.RoundTrip(r)
+		})})
+		ask := func(domain string, wants Interest) error {
+			b.Domain = domain
+			r := httptest.NewRequest(http.MethodGet, "http://site.example/docs", http.NoBody)
+			for name, value := range b.Sign("site.example", now, "expires", fmt.Sprint(now.Add(24*time.Hour).Unix())) {
+				r.Header.Set(name, value)
+			}
+			_, err := v.Agent(t.Context(), r, domain, wants)
+			return err
+		}
+		day := now.Add(24 * time.Hour)
+		if err := fill(v, maxStranger-1, signer{"evil.test", false}, day, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := ask("a.evil.test", everyone); err != nil {
+			t.Fatalf("the last signature of a share: %v", err)
+		}
+		for _, domain := range []string{"evil.test", "b.evil.test:8443", "c.d.evil.test"} {
+			if err := ask(domain, everyone); !errors.Is(err, errFull) {
+				t.Errorf("one more of %s: %v", domain, err)
+			}
+		}
+		if err := ask("bot.honest.test", everyone); err != nil {
+			t.Errorf("another robot: %v", err)
+		}
+		for i := 0; v.strangers < maxStrangers; i++ { // at the price of sixteen domains
+			_ = fill(v, min(maxStranger, maxStrangers-v.strangers), signer{fmt.Sprintf("evil%d.test", i), false}, day, now)
+		}
+		if err := ask("bot.other.test", everyone); !errors.Is(err, errFull) {
+			t.Errorf("a robot that no rule names: %v", err)
+		}
+		for _, domain := range []string{"bot.named.test", "named.evil.test"} {
+			if err := ask(domain, named); err != nil {
+				t.Errorf("a robot that a rule names, %s: %v", domain, err)
+			}
+		}
+		now = day
+		if err := ask("b.evil.test", everyone); err != nil || len(v.used) != 1 {
+			t.Errorf("after a day: %v, %d signatures are remembered", err, len(v.used))
+		}
+	})
+	t.Run("attack 8618: a robot whose signatures are valid for long", func(t *testing.T) {
+		t.Parallel()
+		v, busy := New(time.Now), signer{"busy.test", true}
+		if err := fill(v, maxNamed, busy, start.Add(time.Hour), start); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.spend("one more", busy, start.Add(time.Hour), start); !errors.Is(err, errFull) {
+			t.Errorf("one more: %v", err)
+		}
+		if err := v.spend("other", signer{"other.test", true}, start.Add(time.Hour), start); err != nil {
+			t.Errorf("another robot: %v", err)
+		}
+		if err := v.spend("later", busy, start.Add(2*time.Hour), start.Add(time.Hour)); err != nil {
+			t.Errorf("once they have ended: %v", err)
+		}
+	})
+}
+
+// TestRegistered: who hands out names below a domain of their own has one share for all of them.
+func TestRegistered(t *testing.T) {
+	t.Parallel()
+	for domain, want := range map[string]string{
+		"example.com": "example.com", "a.b.example.com:8443": "example.com", "a.example.co.uk.": "example.co.uk", "co.uk": "co.uk",
+		"a.mallory.github.io": "github.io", "github.io": "github.io", "bot.example": "bot.example", "a.bot.example": "bot.example",
+		"localhost:8443": "localhost", "192.0.2.1:443": "192.0.2.1", "[2001:db8::1]:443": "2001:db8::1", "[2001:db8::1]": "[2001:db8::1]",
+	} {
+		if got := registered(domain); got != want {
+			t.Errorf("registered(%q) = %q, want %q", domain, got, want)
+		}
+	}
+}
+
 // TestDirectories: what is fetched is bounded, and a directory that is no good makes no robot.
 func TestDirectories(t *testing.T) {
 	t.Parallel()
@@ -315,7 +411,7 @@ func TestDirectories(t *testing.T) {
 		for name, value := range b.Sign("site.example", now) {
 			r.Header.Set(name, value)
 		}
-		_, err := v.Agent(t.Context(), r, "192.0.2.1", func(string) bool { return false })
+		_, err := v.Agent(t.Context(), r, "192.0.2.1", func(string) (bool, bool) { return false, false })
 		if !errors.Is(err, errUnwanted) || b.Fetches.Load() != 0 {
 			t.Errorf("%v, %d fetches", err, b.Fetches.Load())
 		}
