@@ -1,10 +1,10 @@
 package reloadlistener
 
 import (
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +20,7 @@ type conn struct {
 	owner *listener
 
 	gone    atomic.Bool // it has moved or is closed; set while mu is held
-	reading atomic.Bool // over TLS: the server has read the first request, and has not begun to answer
+	reading atomic.Bool // below another one, such as that of TLS: the server has read the first request, and has not begun to answer
 
 	mu       sync.Mutex // guards the fields below
 	head     []byte     // what is to be read first
@@ -144,15 +144,36 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// below returns the connection around which TLS, other listener wrappers and Caddy have put theirs, nil for another's.
+func below(nc net.Conn) *conn {
+	for range 8 {
+		switch outer := nc.(type) {
+		case *conn:
+			return outer
+		case interface{ NetConn() net.Conn }: // of TLS
+			nc = outer.NetConn()
+		case interface{ Raw() net.Conn }: // of the PROXY protocol
+			nc = outer.Raw()
+		default: // many embed the interface, such as that of Caddy's listener wrapper http_redirect
+			v := reflect.Indirect(reflect.ValueOf(nc))
+			if v.Kind() != reflect.Struct {
+				return nil
+			}
+			inner := v.FieldByName("Conn")
+			if !inner.IsValid() || !inner.CanInterface() {
+				return nil
+			}
+			nc, _ = inner.Interface().(net.Conn)
+		}
+	}
+	return nil
+}
+
 // observe is told the states of connections by the servers.
 func observe(nc net.Conn, state http.ConnState) {
 	c, plain := nc.(*conn)
 	if !plain {
-		secure, ok := nc.(*tls.Conn)
-		if !ok {
-			return
-		}
-		if c, ok = secure.NetConn().(*conn); !ok {
+		if c = below(nc); c == nil {
 			return
 		}
 	}
@@ -160,7 +181,7 @@ func observe(nc net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	switch {
 	case c.gone.Load() || c.http2():
-	case !plain: // what it holds is encrypted, so it cannot move any more
+	case !plain: // it cannot move any more: the one around it has read of it, the keys of TLS or who the client is
 		// net/http says that a connection is active, and drops the request when it shuts down in that moment.
 		switch {
 		case state != http.StateActive:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +33,8 @@ const (
 	settleAgain    = settleArriving + settleRequests // after which no more is waited for
 )
 
-// Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
-// and over plain HTTP no request.
+// Wrapper is the listener wrapper gatehouse, in front of TLS and of all other wrappers: a reload loses no connection
+// that waits to be accepted, and over plain HTTP no request. Behind another wrapper it does nothing.
 type Wrapper struct {
 	// Where it stands in the Caddyfile, as file:line, for messages. Default: unknown.
 	At string `json:"at,omitempty"`
@@ -113,8 +114,23 @@ type listener struct {
 	once   sync.Once
 }
 
-// WrapListener implements caddy.ListenerWrapper. From now on requests go to the returned listener.
+// isSocket reports whether ln is a socket as Caddy opens it. Otherwise it is the listener of another wrapper, or of a
+// module for a network.
+func isSocket(ln net.Listener) bool {
+	t := reflect.TypeOf(ln)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() == reflect.TypeFor[caddy.NetworkAddress]().PkgPath() || t.PkgPath() == reflect.TypeFor[net.TCPListener]().PkgPath()
+}
+
+// WrapListener implements caddy.ListenerWrapper. From now on requests go to the returned listener. It is ln itself if
+// that is no socket of Caddy: what ln does to connections belongs to one configuration, and would be lost with the
+// socket of another one.
 func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
+	if !isSocket(ln) {
+		return ln
+	}
 	l := &listener{addr: ln.Addr(), conns: make(chan net.Conn), closed: make(chan struct{})}
 	key := ln.Addr().Network() + "/" + ln.Addr().String()
 	places.Lock()

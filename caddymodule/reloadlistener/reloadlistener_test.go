@@ -41,16 +41,18 @@ func (g generation) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhtt
 	entered.Add(1)
 	body, err := io.ReadAll(r.Body)
 	served.Add(1)
+	w.Header().Set("From", r.RemoteAddr)
 	_, _ = fmt.Fprintf(w, "%d %s %s", g.Number, r.Header.Get("N"), body)
 	return err
 }
 
 // site is an address that is served by one configuration after the other.
 type site struct {
-	t      *testing.T
-	addr   string
-	number int
-	secure bool
+	t        *testing.T
+	addr     string
+	number   int
+	secure   bool
+	wrappers string // of the listener
 }
 
 func newSite(t *testing.T) *site {
@@ -65,7 +67,7 @@ func newSite(t *testing.T) *site {
 			t.Error(err)
 		}
 	})
-	return &site{t: t, addr: ln.Addr().String()}
+	return &site{t: t, addr: ln.Addr().String(), wrappers: `{"wrapper": "gatehouse"}, {"wrapper": "tls"}`}
 }
 
 // load loads the next configuration.
@@ -80,8 +82,8 @@ func (s *site) load() {
 		"tls": {"certificates": {"automate": ["localhost"]}, "automation": {"policies": [{"issuers": [{"module": "internal"}]}]}},
 		"pki": {"certificate_authorities": {"local": {"install_trust": false}}},
 		"http": {"grace_period": "5s", "servers": {"s": {"listen": [%q], "automatic_https": {"disable": true}, "protocols": ["h1", "h2"], %s
-			"listener_wrappers": [{"wrapper": "gatehouse"}, {"wrapper": "tls"}],
-			"routes": [{"handle": [{"handler": "generation", "number": %d}]}]}}}}}`, s.addr, policies, s.number)
+			"listener_wrappers": [%s],
+			"routes": [{"handle": [{"handler": "generation", "number": %d}]}]}}}}}`, s.addr, policies, s.wrappers, s.number)
 	if err := caddy.Load([]byte(cfg), true); err != nil {
 		s.t.Fatal(err)
 	}
@@ -224,6 +226,127 @@ func TestReload(t *testing.T) {
 		s.write(c, request(2, "x"))
 		s.answered(r, "1 2 x")
 	})
+}
+
+// The headers of a load balancer: who has connected to it.
+const (
+	fromAda = "PROXY TCP4 192.0.2.7 192.0.2.1 5000 443\r\n"
+	fromEve = "PROXY TCP4 192.0.2.66 192.0.2.1 5000 443\r\n"
+)
+
+// The listener wrapper of the PROXY protocol, which believes the load balancer or no one.
+const (
+	believes  = `{"wrapper": "proxy_protocol", "allow": ["127.0.0.1/32"]}`
+	disbelief = `{"wrapper": "proxy_protocol", "deny": ["127.0.0.1/32"]}`
+)
+
+// ask sends a text on a new connection. It returns the status of the answer, 0 for none, and the address of the client
+// as the server sees it.
+func (s *site) ask(text string) (status int, from string) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		return 0, ""
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_, _ = io.WriteString(c, text)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, ""
+	}
+	resp.Body.Close()
+	return resp.StatusCode, resp.Header.Get("From")
+}
+
+// soon asks until an answer is as wanted. With another wrapper in front, the sockets of two configurations are open for
+// a moment during a reload, and connections that wait in the old one are reset.
+func (s *site) soon(text string, wanted func(status int, from string) bool) {
+	s.t.Helper()
+	status, from := s.ask(text)
+	for end := time.Now().Add(30 * time.Second); !wanted(status, from); status, from = s.ask(text) {
+		if time.Now().After(end) {
+			s.t.Fatalf("the answer to %q has the status %d, from the address %q", text, status, from)
+		}
+	}
+}
+
+// TestOtherWrappers: those in front of gatehouse and those behind it do their work, and a reload changes it.
+func TestOtherWrappers(t *testing.T) {
+	const ours = `{"wrapper": "gatehouse"}`
+	isAda := func(status int, from string) bool { return status == http.StatusOK && from == "192.0.2.7:5000" }
+	for name, order := range map[string]string{"in front": "%s, " + ours, "behind": ours + ", %s"} {
+		with := func(other string) string { return fmt.Sprintf(order, other) + `, {"wrapper": "tls"}` }
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.load()
+			s.wrappers = with(believes)
+			s.load()
+			s.soon(fromAda+request(1, "x"), isAda)
+			s.load()
+			s.soon(fromAda+request(2, "x"), isAda)
+		})
+		t.Run("attack 6399: an address that is no longer believed, "+name, func(t *testing.T) {
+			s := newSite(t)
+			s.wrappers = with(believes)
+			s.load()
+			s.wrappers = with(disbelief)
+			s.load()
+			s.soon(fromEve+request(1, "x"), func(status int, _ string) bool { return status != http.StatusOK })
+			if status, from := s.ask(fromEve + request(2, "x")); status == http.StatusOK {
+				t.Errorf("the answer has the status 200, the client the address %q", from)
+			}
+			s.soon(request(3, "x"), func(status int, _ string) bool { return status == http.StatusOK })
+		})
+		t.Run("attack 6399: an address after the wrapper is gone, "+name, func(t *testing.T) {
+			s := newSite(t)
+			s.wrappers = with(believes)
+			s.load()
+			s.wrappers = ours + `, {"wrapper": "tls"}`
+			s.load()
+			s.soon(fromEve+request(1, "x"), func(status int, _ string) bool { return status == http.StatusBadRequest })
+			c, r := s.dial()
+			s.write(c, request(1, "x"))
+			s.answered(r, "2 1 x")
+			s.load()
+			s.write(c, request(2, "x"))
+			s.answered(r, "3 2 x")
+		})
+		t.Run("attack 6399: an address in the second request of a connection, "+name, func(t *testing.T) {
+			s := newSite(t)
+			s.wrappers = with(believes)
+			s.load()
+			c, r := s.dial()
+			s.write(c, fromAda+request(1, "x"))
+			s.answered(r, "1 1 x")
+			before := served.Load()
+			s.load()
+			_, _ = io.WriteString(c, fromEve+request(2, "x")) // it may be closed already
+			if resp, err := http.ReadResponse(r, nil); err == nil {
+				resp.Body.Close()
+			}
+			if served.Load() != before {
+				t.Error("the server has taken the text of a client for that of the load balancer")
+			}
+		})
+	}
+}
+
+// foreign is a listener of a module for a network.
+type foreign struct{ net.Listener }
+
+// TestNetworksOfModules: what a module listens at is no socket that another one could stand for, although its address
+// looks like one.
+func TestNetworksOfModules(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	at := &foreign{ln}
+	if got := new(reloadlistener.Wrapper).WrapListener(at); got != at {
+		t.Errorf("WrapListener = %T, want the listener of the module", got)
+	}
 }
 
 // TestReloadsLoseNoRequest: clients that send nothing twice, on kept and on new connections, during many reloads.

@@ -1,11 +1,17 @@
 package reloadlistener
 
 import (
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/proxyprotocol"
 )
 
 // TestReloadWaitsNoLongerThanItsRequests: a reload goes on in the moment in which the last request is answered, and
@@ -127,6 +133,54 @@ func TestReloadWaitsForAHeldByte(t *testing.T) {
 					t.Errorf("%d requests arrive and %d are answered, want %d and 0", n, p.requests.n.Load(), tt.want)
 				}
 			})
+		})
+	}
+}
+
+// single is a listener at which one connection has arrived.
+type single struct {
+	net.Listener
+	c net.Conn
+}
+
+func (l single) Accept() (net.Conn, error) { return l.c, nil }
+
+// TestObservedBelowOtherWrappers: a connection below those of other wrappers does not count as one that arrives for as
+// long as it is open, which each reload would wait for. It does not move between two requests: who the client is was
+// said at its beginning.
+func TestObservedBelowOtherWrappers(t *testing.T) {
+	t.Parallel()
+	secure := func(nc net.Conn) net.Conn { return tls.Server(nc, &tls.Config{MinVersion: tls.VersionTLS13}) }
+	for name, tt := range map[string]struct {
+		wrapper caddy.ListenerWrapper
+		around  func(net.Conn) net.Conn
+	}{
+		"proxy_protocol":          {new(proxyprotocol.ListenerWrapper), nil},
+		"proxy_protocol with TLS": {new(proxyprotocol.ListenerWrapper), secure},
+		"http_redirect with TLS":  {new(caddyhttp.HTTPRedirectListenerWrapper), secure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, server := net.Pipe()
+			defer client.Close()
+			p := &place{arriving: newGauge(), requests: newGauge()}
+			c := &conn{Conn: server, place: p, begin: []byte("PRO")}
+			outer, err := tt.wrapper.WrapListener(single{c: c}).Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.around != nil {
+				outer = tt.around(outer)
+			}
+			c.count(arriving)
+			observe(outer, http.StateActive)
+			if arrive, answered := p.arriving.n.Load(), p.requests.n.Load(); arrive != 0 || answered != 1 {
+				t.Errorf("%d requests arrive and %d are answered, want 0 and 1", arrive, answered)
+			}
+			observe(outer, http.StateIdle)
+			if arrive, answered := p.arriving.n.Load(), p.requests.n.Load(); arrive != 0 || answered != 0 || c.boundary {
+				t.Errorf("%d requests arrive, %d are answered, can move: %t; want 0, 0 and false", arrive, answered, c.boundary)
+			}
 		})
 	}
 }

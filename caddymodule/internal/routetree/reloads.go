@@ -23,7 +23,7 @@ const (
 )
 
 // Reloads returns a warning for each server with protect or gatehouse that can lose requests at a reload: it listens at
-// TCP, without the listener wrapper gatehouse in front of tls.
+// TCP, without the listener wrapper gatehouse in front of tls and of all others.
 func Reloads(app *caddyhttp.App) (out []diagnostic.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 		srv := app.Servers[name]
@@ -31,7 +31,7 @@ func Reloads(app *caddyhttp.App) (out []diagnostic.Finding) {
 			continue
 		}
 		wrappers, at := wrappersOf(srv)
-		if i := slices.Index(wrappers, keeperName); i >= 0 && slices.Contains(wrappers[i:], tlsName) {
+		if len(wrappers) > 0 && wrappers[0] == keeperName && slices.Contains(wrappers, tlsName) {
 			continue
 		}
 		f := diagnostic.Finding{
@@ -40,7 +40,7 @@ func Reloads(app *caddyhttp.App) (out []diagnostic.Finding) {
 			Fix:    "put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each",
 		}
 		if len(wrappers) > 0 {
-			f.Fix = "write `gatehouse` in front of `tls` in its `listener_wrappers`"
+			f.Fix = "write `gatehouse` first in its `listener_wrappers`, and `tls` behind it"
 		}
 		out = append(out, f)
 	}

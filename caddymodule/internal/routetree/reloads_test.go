@@ -10,12 +10,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/routetree"
 )
 
-// TestReloads: each server with one of our handlers that listens at TCP needs the listener wrapper in front of tls.
+// TestReloads: each server with one of our handlers that listens at TCP needs the listener wrapper in front of tls and
+// of all others.
 func TestReloads(t *testing.T) {
 	t.Parallel()
 	const (
-		whole  = "put `servers { listener_wrappers { gatehouse tls } }` into the global options"
-		before = "write `gatehouse` in front of `tls` in its `listener_wrappers`"
+		whole = "put `servers { listener_wrappers { gatehouse tls } }` into the global options"
+		first = "write `gatehouse` first in its `listener_wrappers`, and `tls` behind it"
 	)
 	for name, tt := range map[string]struct {
 		listen, wrappers, handler string
@@ -27,16 +28,20 @@ func TestReloads(t *testing.T) {
 		"one host":            {`"tcp4/127.0.0.1:8443"`, ``, protect, whole},
 		"a socket and a port": {`"unix//run/caddy.sock",":443"`, ``, protect, whole},
 		"with the wrapper":    {`":443"`, `{"wrapper":"gatehouse"},{"wrapper":"tls"}`, issuer, ""},
-		"among others": {
+		"in front of others": {
 			`":443"`,
-			`{"wrapper":"proxy_protocol"},{"wrapper":"gatehouse"},{"wrapper":"http_redirect"},{"wrapper":"tls"}`, issuer, "",
+			`{"wrapper":"gatehouse"},{"wrapper":"proxy_protocol"},{"wrapper":"http_redirect"},{"wrapper":"tls"}`, issuer, "",
 		},
-		"others alone": {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"}`, issuer, before},
+		"behind another": {
+			`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"gatehouse","at":"Caddyfile:7"},{"wrapper":"tls"}`,
+			issuer, first,
+		},
+		"others alone": {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"}`, issuer, first},
 		"after tls": {
 			`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"},{"wrapper":"gatehouse","at":"Caddyfile:7"}`,
-			issuer, before,
+			issuer, first,
 		},
-		"without tls":              {`":443"`, `{"wrapper":"gatehouse"}`, issuer, before},
+		"without tls":              {`":443"`, `{"wrapper":"gatehouse"}`, issuer, first},
 		"a server of others":       {`":443"`, ``, proxy, ""},
 		"a unix socket":            {`"unix//run/caddy.sock"`, ``, issuer, ""},
 		"a socket of the manager":  {`"fd/3"`, ``, issuer, ""},
