@@ -21,8 +21,8 @@ func loads(t *testing.T, text string) {
 	if _, err := servertest.Adapt(t, text); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
-	// a database would have to be there
-	text = regexp.MustCompile(`storage postgres \S+`).ReplaceAllString(text, "storage badger /data/store")
+	// A database would have to be there. This storage has no place for a key file either.
+	text = regexp.MustCompile(`storage postgres \S+`).ReplaceAllString(text, "storage memory keyless")
 	text = strings.ReplaceAll(text, "/data/store", t.TempDir()+"/store")
 	if err := servertest.ValidateCaddyfile(t, text); err != nil {
 		t.Errorf("%v\n%s", err, text)

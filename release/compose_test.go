@@ -33,7 +33,8 @@ func TestCompose(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			project, err := loadCompose(t, file, "DEMO_PASSWORD=secret-of-the-demo", "DATABASE_PASSWORD=secret-of-the-database")
+			project, err := loadCompose(t, file, "DEMO_PASSWORD=secret-of-the-demo", "DATABASE_PASSWORD=secret-of-the-database",
+				"GATEHOUSE_KEY=secret-of-the-records")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,14 +81,25 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestComposeSecrets: without a password nothing starts.
+// TestComposeSecrets: nothing starts without each secret.
 func TestComposeSecrets(t *testing.T) {
 	t.Parallel()
-	for file, env := range map[string][]string{
-		"compose.yaml": nil, "compose.postgres.yaml": {"DEMO_PASSWORD=secret-of-the-demo"}, "compose.application.yaml": nil,
+	missing := map[string]string{
+		"DEMO_PASSWORD": "the password of demo@example.com", "DATABASE_PASSWORD": "the password of the database",
+		"GATEHOUSE_KEY": "the key of the records",
+	}
+	for file, needs := range map[string][]string{
+		"compose.yaml": {"DEMO_PASSWORD"}, "compose.application.yaml": {"DEMO_PASSWORD"},
+		"compose.postgres.yaml": {"DEMO_PASSWORD", "DATABASE_PASSWORD", "GATEHOUSE_KEY"},
 	} {
-		if _, err := loadCompose(t, "../packaging/"+file, env...); err == nil || !strings.Contains(err.Error(), "the password of") {
-			t.Errorf("%s without a password: %v, want an error that says which", file, err)
+		for i, name := range needs {
+			var env []string
+			for _, other := range slices.Delete(slices.Clone(needs), i, i+1) {
+				env = append(env, other+"=secret-of-the-demo")
+			}
+			if _, err := loadCompose(t, "../packaging/"+file, env...); err == nil || !strings.Contains(err.Error(), missing[name]) {
+				t.Errorf("%s without %s: %v, want an error with %q", file, name, err, missing[name])
+			}
 		}
 	}
 }
