@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,7 +27,8 @@ type host struct {
 	dir           string
 	paths         *strings.Replacer // of the document to those below dir
 	issuer, admin string
-	unit          string // the unit file
+	unit          string          // the unit file
+	roots         map[string]bool // the files of the service that root has made while it did not run
 	cmd           *exec.Cmd
 	exit          chan error
 	log           bytes.Buffer
@@ -36,7 +40,10 @@ func TestOperationGuide(t *testing.T) {
 	t.Parallel()
 	guide := read(t, "../docs/operation.md")
 	ports := freePorts(t, 2)
-	h := &host{t: t, dir: t.TempDir(), issuer: fmt.Sprintf("http://localhost:%d", ports[0]), admin: fmt.Sprintf("localhost:%d", ports[1])}
+	h := &host{
+		t: t, dir: t.TempDir(), roots: map[string]bool{},
+		issuer: fmt.Sprintf("http://localhost:%d", ports[0]), admin: fmt.Sprintf("localhost:%d", ports[1]),
+	}
 	h.paths = strings.NewReplacer("/usr/local/bin", h.dir+"/bin", "/etc/caddy", h.dir+"/etc", "/var/lib/gatehouse", h.dir+"/lib",
 		"/var/backups", h.dir+"/backups", "/tmp/caddy-new", h.dir+"/bin/new", "https://auth.example.com", h.issuer,
 		"auth.example.com {", h.issuer+" {")
@@ -50,6 +57,9 @@ func TestOperationGuide(t *testing.T) {
 			len(blocks["ini"]), len(blocks["sh"]))
 	}
 	h.unit = blocks["ini"][0]
+	if !slices.ContainsFunc(blocks["sh"], copyOfStorage.MatchString) {
+		t.Error("the guide copies no storage")
+	}
 	h.install(blocks["caddyfile"][0])
 	t.Cleanup(func() {
 		if h.cmd != nil {
@@ -65,10 +75,25 @@ func TestOperationGuide(t *testing.T) {
 			if err := os.Rename(h.dir+"/lib", h.dir+"/lib.old-machine"); err != nil {
 				t.Fatal(err)
 			}
-			h.mkdir("lib")
+		}
+		copied := copyOfStorage.FindStringSubmatch(block)
+		if copied != nil && !strings.HasPrefix(copied[2], h.dir+"/lib/") {
+			t.Fatalf("the unit cannot write to %s", copied[2])
 		}
 		for line := range strings.Lines(block) {
 			h.do(strings.TrimSpace(line))
+		}
+		if copied != nil {
+			before := read(t, h.dir+"/etc/Caddyfile")
+			h.write("etc/Caddyfile", strings.Replace(before, "badger "+copied[1]+"\n", "badger "+copied[2]+"\n", 1))
+			h.systemctl("start")
+			h.issues()
+			if h.get("/oauth/jwks") != keys {
+				t.Error("on the copy the signing keys are others")
+			}
+			h.systemctl("stop")
+			h.write("etc/Caddyfile", before)
+			h.systemctl("start")
 		}
 		if h.cmd == nil {
 			continue
@@ -89,6 +114,9 @@ func TestOperationGuide(t *testing.T) {
 		t.Error("with a new encryption key before the old one the signing keys are others")
 	}
 }
+
+// copyOfStorage is the command that copies the records of a directory into another.
+var copyOfStorage = regexp.MustCompile(`(?m)^caddy gatehouse storage copy (\S+) (\S+)$`)
 
 func (h *host) mkdir(name string) {
 	h.t.Helper()
@@ -111,7 +139,7 @@ func (h *host) local(caddyfile string) string {
 
 func (h *host) install(caddyfile string) {
 	h.t.Helper()
-	for _, dir := range []string{"bin", "etc", "lib", "backups", "stubs"} {
+	for _, dir := range []string{"bin", "etc", "backups", "stubs"} {
 		h.mkdir(dir)
 	}
 	for _, name := range []string{"caddy", "new"} {
@@ -124,7 +152,7 @@ func (h *host) install(caddyfile string) {
 	h.write("stubs/chown", "#!/bin/sh\n")   // there is no user caddy
 	h.write("stubs/useradd", "#!/bin/sh\n") // and none is added
 	// Commands that talk to the server find its admin address, which is not the usual one.
-	h.write("stubs/caddy", fmt.Sprintf("#!/bin/sh\ncase \"$1 $2\" in\n'gatehouse restore'|validate*) exec %[1]s/bin/caddy \"$@\";;\n*) exec %[1]s/bin/caddy \"$@\" --address %[2]s;;\nesac\n", h.dir, h.admin))
+	h.write("stubs/caddy", fmt.Sprintf("#!/bin/sh\ncase \"$1 $2\" in\n'gatehouse restore'|'gatehouse storage'|validate*) exec %[1]s/bin/caddy \"$@\";;\n*) exec %[1]s/bin/caddy \"$@\" --address %[2]s;;\nesac\n", h.dir, h.admin))
 }
 
 const reportsOfGuide = "the-secret-of-reports-in-the-guide-of-operation"
@@ -145,11 +173,38 @@ func (h *host) do(line string) {
 		h.systemctl(strings.TrimSuffix(action, " caddy"))
 		return
 	}
+	before := h.files()
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir, cmd.Env = h.dir, h.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		h.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
+	if h.cmd != nil {
+		return
+	}
+	for file := range h.files() {
+		h.roots[file] = h.roots[file] || !before[file]
+	}
+	if dir, ok := strings.CutPrefix(line, "chown -R caddy:caddy "); ok {
+		maps.DeleteFunc(h.roots, func(file string, _ bool) bool { return strings.HasPrefix(file+"/", dir+"/") })
+	}
+}
+
+// files are those of the service, with their directories.
+func (h *host) files() map[string]bool {
+	h.t.Helper()
+	all := map[string]bool{}
+	err := filepath.WalkDir(h.dir+"/lib", func(file string, _ fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // the service removes files too
+			return nil
+		}
+		all[file] = true
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return all
 }
 
 // command returns the command of the unit with this name.
@@ -172,6 +227,12 @@ func (h *host) systemctl(action string) {
 	h.t.Helper()
 	switch action {
 	case "start":
+		for file, of := range h.roots {
+			if of {
+				h.t.Fatalf("%s belongs to root at the start of the service", file)
+			}
+		}
+		h.mkdir("lib") // as StateDirectory has it
 		h.cmd, h.exit = h.command("ExecStart"), make(chan error, 1)
 		if err := h.cmd.Start(); err != nil {
 			h.t.Fatal(err)

@@ -1,6 +1,7 @@
 package charttest
 
 import (
+	"bytes"
 	"flag"
 	"maps"
 	"os"
@@ -164,6 +165,38 @@ func isHardened(t *testing.T, d *appsv1.Deployment) {
 	for _, e := range c.Env {
 		if e.Value != "" {
 			t.Errorf("the variable %s has its value in the manifest", e.Name)
+		}
+	}
+}
+
+// TestSecretOfGuide: the Secret that docs/cluster.md makes has each key that a container of the examples reads from it.
+func TestSecretOfGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, guide, found := bytes.Cut(guide, []byte("create secret generic gatehouse"))
+	guide, _, _ = bytes.Cut(guide, []byte("\nhelm "))
+	if !found {
+		t.Fatal("the guide makes no Secret")
+	}
+	for _, name := range []string{"default", "ingress", "gateway"} {
+		rendered, err := render(t, values(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := yaml.Unmarshal([]byte(rendered["gatehouse/templates/deployment.yaml"]), &d); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Spec.Template.Spec.Containers) != 1 {
+			t.Fatalf("the example %s has the containers %+v", name, d.Spec.Template.Spec.Containers)
+		}
+		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+			if key := e.ValueFrom.SecretKeyRef.Key; !bytes.Contains(guide, []byte("--from-literal="+key+"=")) {
+				t.Errorf("the example %s reads the key %s, which the Secret of the guide does not have", name, key)
+			}
 		}
 	}
 }
