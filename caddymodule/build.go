@@ -235,7 +235,7 @@ func (a *App) buildBrand(r *caddyfileutil.Resolver) web.Brand {
 		}
 		if err != nil {
 			brand.Logo, brand.LogoType = nil, ""
-			const fix = "write the path of a picture, from the directory that Caddy runs in, and reload"
+			const fix = "write the path of a picture, from the directory that Caddy runs in, and run `caddy reload --force`"
 			r.Lack(caddyfileutil.Fault{
 				Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err),
 				Fix: fix,

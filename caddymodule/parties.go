@@ -27,7 +27,7 @@ const (
 func (a *App) party(kind, id string, w idp.Warning) diagnostic.Finding {
 	option := kind + " " + id
 	tries := "`caddy gatehouse idp test " + id + "` tries it"
-	fix := "replace the file with a correct one, and reload; " + tries
+	fix := "replace the file with a correct one, and run `caddy reload --force`; " + tries
 	switch {
 	case w.Advice != "":
 		fix = w.Advice
@@ -77,7 +77,7 @@ func (a *App) extensionFinding(fault error) diagnostic.Finding {
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"),
 		Reason: "identity: extension: something is left out: " + strings.ReplaceAll(fault.Error(), "\n", "; "),
-		Fix:    "correct it, and reload", About: "identity: extension",
+		Fix:    "correct it, and run `caddy reload --force`", About: "identity: extension",
 	}
 }
 

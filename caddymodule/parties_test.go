@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
@@ -448,6 +449,37 @@ func TestFaultsInTurn(t *testing.T) {
 			s.Stop()
 			goesOn("at a start")
 		})
+	}
+}
+
+// TestReplacedFilesNeedForce: Caddy skips a reload of a Caddyfile that is as before, even if a file that it names has
+// changed. The former secret is valid until a reload with force, so guides and messages ask for that one.
+func TestReplacedFilesNeedForce(t *testing.T) {
+	s := servertest.NewServer(t)
+	file := filepath.Join(s.Dir, "deploy.secret")
+	s.Extra = "client deploy {\n secret {file." + file + "}\n grants client_credentials\n scopes orders.read\n default_scopes orders.read\n}"
+	const former, next = "the-former-secret-of-deploy-in-a-file", "the-next-secret-of-deploy-in-the-file"
+	signsInBy := func(secret string) bool {
+		t.Helper()
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth("deploy", secret)
+		resp, _ := s.Do(r) //nolint:bodyclose // it is read and closed
+		return resp.StatusCode == http.StatusOK
+	}
+	servertest.WriteFile(t, file, former, 0o600)
+	s.MustLoad()
+	servertest.WriteFile(t, file, next, 0o600)
+	for _, reload := range []struct {
+		force     bool
+		is, isNot string
+	}{{false, former, next}, {true, next, former}} {
+		if err := caddy.Load(s.JSON(), reload.force); err != nil {
+			t.Fatal(err)
+		}
+		if !signsInBy(reload.is) || signsInBy(reload.isNot) {
+			t.Errorf("after a reload with force %t the client does not sign in by %q alone", reload.force, reload.is)
+		}
 	}
 }
 

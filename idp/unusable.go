@@ -24,7 +24,7 @@ func (unusable) Parameters() []string { return nil }
 func (u unusable) Warnings() []Warning { return []Warning{NoOne(u.cause)} }
 
 func (u unusable) Check(context.Context) (steps Steps) {
-	steps.Fail("configuration", u.cause, "correct it, and reload")
+	steps.Fail("configuration", u.cause, "correct it, and run `caddy reload --force`")
 	return steps
 }
 

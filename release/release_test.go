@@ -428,6 +428,21 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// TestUnitReloadsFiles: the units of the package and of the guide reload with --force. Otherwise Caddy skips a
+// Caddyfile that is as before, and a key file that was replaced is not read.
+func TestUnitReloadsFiles(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"../packaging/caddy.service", "../docs/operation.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`(?m)^ExecReload=\S+ reload .*--force$`).Match(text) {
+			t.Errorf("the unit of %s reloads without --force", file)
+		}
+	}
+}
+
 // TestRefusedReleases: what could not become a release is refused before anything is built.
 func TestRefusedReleases(t *testing.T) {
 	t.Parallel()

@@ -175,7 +175,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, stri
 	if err != nil {
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s: %s: %v: anything signed by these keys is refused", option, at, err),
-			Fix: "put a JSON Web Key Set with public keys there, and reload",
+			Fix: "put a JSON Web Key Set with public keys there, and run `caddy reload --force`",
 		})
 		return noKeys()
 	}

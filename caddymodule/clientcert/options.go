@@ -87,7 +87,7 @@ func (o *Options) Build(r *caddyfileutil.Resolver) *Source {
 		if err := s.read(file); err != nil {
 			r.Lack(caddyfileutil.Fault{
 				Option: "client_ca", Reason: fmt.Sprintf("client_ca: %s: %v: certificates of its authorities are refused", file, err),
-				Fix: "put the certificates of the authorities there, in PEM, and reload",
+				Fix: "put the certificates of the authorities there, in PEM, and run `caddy reload --force`",
 			})
 		}
 	}

@@ -87,7 +87,7 @@ func (s *Server) Provision(res *caddyfileutil.Resolver, log *zap.Logger) error {
 	if err != nil {
 		res.Lack(caddyfileutil.Fault{
 			Option: "ext_authz: client_ca", Reason: fmt.Sprintf("ext_authz: client_ca: %v: no certificate of Envoy is accepted", err),
-			Fix: "put the certificates of the authorities there, in PEM, and reload",
+			Fix: "put the certificates of the authorities there, in PEM, and run `caddy reload --force`",
 		})
 	}
 	return nil

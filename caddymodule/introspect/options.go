@@ -164,7 +164,7 @@ func (o *Options) SetUp(r *caddyfileutil.Resolver) {
 		if c.signer, err = readSigner(path, kid); err != nil {
 			r.Lack(caddyfileutil.Fault{
 				Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err),
-				Fix: "put the key there, and reload",
+				Fix: "put the key there, and run `caddy reload --force`",
 			})
 		}
 	}

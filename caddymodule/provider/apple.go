@@ -97,7 +97,7 @@ func readDomainFile(r *caddyfileutil.Resolver, name string) string {
 		r.Lack(caddyfileutil.Fault{
 			Option: option,
 			Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err),
-			Fix:    "download it from Apple again, and reload",
+			Fix:    "download it from Apple again, and run `caddy reload --force`",
 		})
 		return ""
 	}

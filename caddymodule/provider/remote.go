@@ -228,7 +228,7 @@ func (o *RemoteOptions) without(r *caddyfileutil.Resolver, option, format string
 	o.unusable = fmt.Errorf(option+": "+format, args...)
 	r.Lack(caddyfileutil.Fault{
 		Watched: true, Option: option, Reason: "no one can sign in: " + o.unusable.Error(),
-		Fix: "write the path of the file, from the directory that Caddy runs in, and reload",
+		Fix: "write the path of the file, from the directory that Caddy runs in, and run `caddy reload --force`",
 	})
 }
 

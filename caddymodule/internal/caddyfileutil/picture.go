@@ -31,7 +31,7 @@ func ReadPicture(r *Resolver, option, name string) []byte {
 	return raw
 }
 
-const mendPicture = "write the path of a PNG, JPEG or GIF file, from the directory that Caddy runs in, and reload"
+const mendPicture = "write the path of a PNG, JPEG or GIF file, from the directory that Caddy runs in, and run `caddy reload --force`"
 
 // ReadLogo returns a picture and its media type. The type follows from the file's name: the operator vouches for it.
 func ReadLogo(file string) ([]byte, string, error) {
