@@ -14,10 +14,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
-// secretParams are the query parameters whose values give access, or identify a person.
+// secretParams are the query parameters whose values give access, or identify a person. A signed response has a code or
+// an ID token inside, and a signed request an ID token hint. Some belong in a body, and come in a query by mistake.
 var secretParams = []string{
-	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", actiontoken.TicketParam,
-	device.UserCodeParam, "client_secret", "client_assertion", "assertion", "password", "code_verifier",
+	"code", authz.SiteCodeParam, "response", "request", "id_token_hint", "id_token", "access_token", "refresh_token", "token",
+	actiontoken.TicketParam, device.UserCodeParam, "device_code", "client_secret", "client_assertion", "assertion",
+	"subject_token", "actor_token", "logout_token", "password", "code_verifier",
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }
 
