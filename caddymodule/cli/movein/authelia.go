@@ -167,11 +167,28 @@ func (c *Clients) authelia(a *autheliaClient) {
 		}
 	}
 	c.lacks(a.ID, unread(a.Rest))
-	if a.Policy != "" && a.Policy != "one_factor" {
-		c.note(a.ID, "the policy "+a.Policy+" does not come: ask for a level by the scopes of the client")
+	if slices.Contains(one.Grants, "authorization_code") || slices.Contains(one.Grants, "device_code") {
+		c.autheliaPolicy(&one, noBraces(a.Policy))
 	}
 	if len(a.Audience) > 0 {
 		c.note(a.ID, "its audiences do not come: name those that are addresses by audiences")
 	}
 	c.add(&one)
+}
+
+// autheliaPolicy says who can sign in at a client, and how. The policy is Authelia's default if it is empty.
+func (c *Clients) autheliaPolicy(one *client.Client, policy string) {
+	switch policy {
+	case "one_factor":
+		return
+	case "two_factor":
+	case "":
+		c.note(one.ID, "it has no authorization_policy, which is two_factor: it comes with second_factor always")
+	case "deny":
+		one.Disabled = true
+		c.note(one.ID, "its policy is deny: it comes disabled")
+	default:
+		c.closeTo(one, "the policy "+strconv.Quote(policy)+" does not come")
+	}
+	one.SecondFactor = "always"
 }

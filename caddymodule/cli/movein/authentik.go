@@ -33,11 +33,11 @@ func (e *authentikEntry) text(name string) string {
 // authentikFile are the entries of a blueprint, and what others refer to by its primary key.
 type authentikFile struct {
 	entries      []authentikEntry
-	scopes       map[string]string          // names
-	flows        map[string]string          // slugs
-	groups       map[string]string          // names
-	applications map[string]*authentikEntry // by the key of their provider
-	bindings     map[string][]string        // what they name, by the key of their target
+	scopes       map[string]string             // names
+	flows        map[string]string             // slugs
+	groups       map[string]string             // names
+	applications map[string]*authentikEntry    // by the key of their provider
+	bindings     map[string][]authentikBinding // by the key of their target
 }
 
 // Authentik reads the OAuth2 providers with their applications and the OpenID sources of a blueprint that
@@ -53,7 +53,12 @@ func Authentik(r io.Reader) (*Clients, error) {
 		return nil, errors.New("the file is not a blueprint of authentik (ak export_blueprint): it has no entries")
 	}
 	f := authentikFile{
-		raw.Entries, map[string]string{}, map[string]string{}, map[string]string{}, map[string]*authentikEntry{}, map[string][]string{},
+		raw.Entries,
+		map[string]string{},
+		map[string]string{},
+		map[string]string{},
+		map[string]*authentikEntry{},
+		map[string][]authentikBinding{},
 	}
 	out := new(Clients)
 	for i := range f.entries {
@@ -124,14 +129,25 @@ func (f *authentikFile) index(e *authentikEntry) {
 		}
 	case "authentik_policies.policybinding":
 		target := fmt.Sprint(e.Attrs["target"])
-		what := "a policy"
+		b := authentikBinding{what: "a policy"}
 		for _, name := range []string{"group", "user"} {
 			if e.Attrs[name] != nil {
-				what = "the " + name + " " + strconv.Quote(fmt.Sprint(e.Attrs[name]))
+				b.what = "the " + name + " " + strconv.Quote(fmt.Sprint(e.Attrs[name]))
 			}
 		}
-		f.bindings[target] = append(f.bindings[target], what)
+		if e.Attrs["group"] != nil && isNothing(e.Attrs["negate"]) && isNothing(e.Attrs["user"]) && isNothing(e.Attrs["policy"]) {
+			b.group = fmt.Sprint(e.Attrs["group"])
+		}
+		if e.Attrs["enabled"] != false {
+			f.bindings[target] = append(f.bindings[target], b)
+		}
 	}
+}
+
+// authentikBinding says who can use an application.
+type authentikBinding struct {
+	what  string // for a note
+	group string // the key of the group whose members can. Empty: it is not as simple as that
 }
 
 func (f *authentikFile) isOAuth(application *authentikEntry) bool {
@@ -207,13 +223,30 @@ func (c *Clients) authentikApplication(f *authentikFile, e *authentikEntry, one 
 		one.Name = name
 	}
 	c.lacks(one.ID, unread(app.Attrs, "name", "slug", "provider", "policy_engine_mode"))
-	for _, what := range f.bindings[app.key()] {
-		for key, name := range f.groups {
-			what = strings.Replace(what, strconv.Quote(key), strconv.Quote(name), 1)
-		}
-		c.note(one.ID, "the binding to "+noBraces(what)+" does not come, so everyone can sign in: write a policy that the client asks (docs/guide.md)")
-	}
+	c.authentikBindings(f, app, one)
 	c.note(one.ID, "its issuer was its own, /application/o/"+noBraces(app.text("slug"))+"/: the application must know that of Gatehouse now")
+}
+
+// authentikBindings limits a client to the groups that its application is bound to, one of which is enough there unless
+// it asks for all. Any other binding closes it.
+func (c *Clients) authentikBindings(f *authentikFile, app *authentikEntry, one *client.Client) {
+	bindings := f.bindings[app.key()]
+	var groups, others []string
+	for _, b := range bindings {
+		if name := noBraces(f.groups[b.group]); name != "" && (len(bindings) == 1 || app.text("policy_engine_mode") != "all") {
+			if !slices.Contains(groups, name) {
+				groups = append(groups, name)
+			}
+			continue
+		}
+		others = append(others, noBraces(b.what))
+	}
+	switch {
+	case len(others) > 0:
+		c.closeTo(one, "the binding to "+strings.Join(others, " and ")+" does not come")
+	case len(groups) > 0:
+		one.Groups = groups
+	}
 }
 
 // authentikRedirects are redirect URIs in either form: lines of text up to 2024.10, and objects since.

@@ -98,6 +98,11 @@ func Dex(r io.Reader) (*Clients, error) {
 		}
 	}
 	for _, c := range file.Connectors {
+		if limits := limitsOf(c.Config.Rest); c.Type == "oidc" && len(limits) > 0 { // an idp would let in everyone
+			out.about("connector "+c.ID, "does not come, since "+strings.Join(limits, " and ")+
+				" limits who can sign in by it: write an idp for it, and name groups at the clients and sites (docs/caddyfile.md)")
+			continue
+		}
 		out.dexConnector(c.Type, c.ID, c.Name, c.Config.Issuer, c.Config.ClientID, c.Config.Scopes)
 		if c.Type == "oidc" {
 			out.lacksAbout("connector "+c.ID, append(unread(c.Config.Rest), unread(c.Rest)...))
@@ -106,6 +111,11 @@ func Dex(r io.Reader) (*Clients, error) {
 	out.lacksAbout("oauth2", unread(file.OAuth2.Rest))
 	out.lacksAbout("configuration", unread(file.Rest, "enablePasswordDB"))
 	return out, nil
+}
+
+// limitsOf returns the members of a connector of OpenID Connect that limit who can sign in by it.
+func limitsOf(config map[string]any) []string {
+	return slices.DeleteFunc(unread(config), func(name string) bool { return name != "allowedGroups" && name != "hostedDomains" })
 }
 
 // dexRedirects are redirect URIs without Dex's own. A public client without any can use loopback there.

@@ -49,7 +49,7 @@ var clientMembers = []string{
 	"webOrigins", "consentRequired",
 	"standardFlowEnabled", "implicitFlowEnabled", "directAccessGrantsEnabled", "serviceAccountsEnabled", "defaultClientScopes",
 	"optionalClientScopes", "attributes", "protocolMappers", "secret", "authorizationServicesEnabled",
-	"fullScopeAllowed", "frontchannelLogout",
+	"authenticationFlowBindingOverrides", "fullScopeAllowed", "frontchannelLogout",
 	"id", "access", "nodeReRegistrationTimeout", "registeredNodes",
 }
 
@@ -184,6 +184,9 @@ func (c *Clients) keycloak(k *keycloakClient, members map[string]any, lifespan s
 		c.note(k.ID, "its mappers of claims do not come: "+strings.Join(mappers, ", "))
 	}
 	one.IDTokenClaims = k.Standard
+	if name := "authenticationFlowBindingOverrides"; !isNothing(members[name]) { // a flow can refuse people
+		c.closeTo(&one, name+" does not come")
+	}
 	c.lacks(k.ID, unread(members, clientMembers...))
 	c.lacks(k.ID, at.rest())
 	c.add(&one)

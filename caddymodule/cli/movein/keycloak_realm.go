@@ -141,9 +141,9 @@ func knownProvider(kind string, config map[string]string) (lines [][]string) {
 // providerLines say what a member of an identity provider means where it does not come.
 var providerLines = map[string]string{
 	"trustEmail": "trusted addresses do not come: say couple email, if this provider alone gives people their addresses",
-	"linkOnly":   "signing in was not possible by it, only linking: here people can sign in by it",
-	"filteredByClaim": "the filter by a claim, which decides who can sign in there, does not come: " +
-		"demand a group by the sites, or let the provider decide",
+	"linkOnly":   "does not come: signing in was not possible by it, only linking, and by an idp people can sign in",
+	"filteredByClaim": "does not come, since a filter by a claim decides who can sign in by it: " +
+		"write an idp for it, and name groups at the clients and sites, or let the provider decide",
 }
 
 // keycloakProviders writes providers of OpenID Connect and known ones as blocks, and names the others.
@@ -202,6 +202,9 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 				c.about(about, "signs Gatehouse in by "+strconv.Quote(noBraces(method))+", which does not come: here it is a secret")
 			}
 			c.keycloakProviderRest(about, kind, objectOf(raw), p.Config)
+			if on, _ := objectOf(raw)["linkOnly"].(bool); on || p.Config["filteredByClaim"] == "true" || p.Config["linkOnly"] == "true" {
+				continue // an idp would let in more people
+			}
 			if kind == "oidc" { // the others have their own
 				b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 			}

@@ -141,6 +141,13 @@ func problem(one client.Client) error {
 	return r.Err()
 }
 
+// closeTo lets only membersGroup use a client, since the old system let in fewer people than all. why names what does
+// not come.
+func (c *Clients) closeTo(one *client.Client, why string) {
+	one.Groups = []string{membersGroup}
+	c.note(one.ID, why+": until you have said it by groups or a policy (docs/guide.md), only the group "+membersGroup+" can sign in")
+}
+
 // taken returns the URIs that a Caddyfile takes, and says which not.
 func (c *Clients) taken(of *client.Client, list []string) (out []string) {
 	for _, uri := range list {

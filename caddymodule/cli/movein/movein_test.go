@@ -116,7 +116,7 @@ identity_providers:
 		t.Fatal(err)
 	}
 	got := holds(t, c)
-	if g := got["grafana"]; g.Consent != "off" || !g.PKCERequired || g.AuthMethod != "post" ||
+	if g := got["grafana"]; g.Consent != "off" || !g.PKCERequired || g.SecondFactor != "always" || g.AuthMethod != "post" ||
 		strings.Join(g.Grants, " ") != "authorization_code refresh_token" ||
 		strings.Join(g.Scopes, " ") != "openid groups" || string(g.Secrets[0]) != "{env.GRAFANA_SECRET}" {
 		t.Errorf("grafana is %+v", g)
@@ -125,7 +125,7 @@ identity_providers:
 		strings.Join(cli.Scopes, " ") != "openid groups profile email" {
 		t.Errorf("cli is %+v", cli)
 	}
-	for id, want := range map[string]string{"grafana": "two_factor", "access_control": "protect"} {
+	for id, want := range map[string]string{"cli": "two_factor", "access_control": "protect"} {
 		if !strings.Contains(c.said(id), want) {
 			t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
 		}

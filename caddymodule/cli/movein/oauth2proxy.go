@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -128,6 +129,28 @@ func (m *proxyMove) domains() (out []string) {
 	return out
 }
 
+var (
+	// restricting are the members by which oauth2-proxy lets in only some of those who can sign in at the provider. Any
+	// other member of a provider counts as one.
+	restricting = regexp.MustCompile(`^(allowed_roles?$|(adfs|azure|bitbucket|entra_id|github|gitlab|google|keycloak|login_gov)_)`)
+	harmless    = []string{
+		"azure_graph_group_field", "entra_id_federated_token_auth", "github_token", "google_admin_api_user_scope", "google_admin_email",
+		"google_service_account_json", "google_target_principal", "google_use_application_default_credentials",
+	}
+)
+
+// restrictions returns the members that limit who may pass, sorted. They stay unread, so they are named as well.
+func (m *proxyMove) restrictions() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.cfg)) {
+		values := m.cfg[name]
+		if restricting.MatchString(name) && !slices.Contains(harmless, name) && len(values) > 0 && !slices.Equal(values, []string{"false"}) &&
+			!slices.Equal(values, []string{""}) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // plainRoute is a route without a login that is no real expression: ^/healthz$, or ^/assets/ for all below.
 var plainRoute = regexp.MustCompile(`^\^(/[A-Za-z0-9/_-]*)(\$|/?\.\*\$?)?$`)
 
@@ -151,6 +174,16 @@ func (m *proxyMove) site() {
 	}
 	if len(groups) > 0 && (len(domains) > 0 || file != "") {
 		m.about("email_domains", "addresses do not decide who may pass here, but the groups of allowed_groups alone")
+	}
+	restrictions := m.restrictions()
+	switch {
+	case len(restrictions) == 0:
+	case len(groups) > 0:
+		m.about("provider", strings.Join(restrictions, ", ")+": not these decide who may pass here, but the groups of allowed_groups alone")
+	default:
+		groups = []string{membersGroup}
+		m.about("provider", strings.Join(restrictions, ", ")+": these do not decide who may pass here: the site asks for the group "+
+			membersGroup+"; put people into it (caddy gatehouse group), or name another one")
 	}
 	if len(groups) == 0 && (len(domains) > 0 && m.one("provider") != "google" && m.one("provider") != "" || file != "") {
 		groups = []string{membersGroup}
