@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -401,5 +403,42 @@ func TestStoreOutlivesRequests(t *testing.T) {
 	}
 	if got := s.Enters(s.Token()); got != http.StatusOK {
 		t.Errorf("the new configuration answers %d, want 200", got)
+	}
+}
+
+// TestRefusedReloadKeepsTheStore plays attack 7148: a configuration that fails when it starts had said how long calls
+// are kept. The store, which both configurations share, goes on with what the running one says.
+func TestRefusedReloadKeepsTheStore(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\taudit log\n\t}"
+	s.Extra = "events {\n\t\t\tcall_retention forever\n\t\t}"
+	s.MustLoad()
+	if got := s.Enters(s.Token()); got != http.StatusOK {
+		t.Fatalf("the call answers %d, want 200", got)
+	}
+	store := servertest.OpenStore(t)
+	recorder := store.Recorder.Load()
+	if err := errors.Join(store.Calls.Flush(t.Context()), store.Calls.Seal(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // no one connects
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s.Extra = "events {\n\t\t\tcall_retention 1ms\n\t\t}\n\t\text_authz " + taken.Addr().String()
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "ext_authz") {
+		t.Fatalf("load = %v, want the port that is taken", err)
+	}
+	servertest.Eventually(t, "the running configuration alone uses the store", oneStoreOneUser)
+	if err := store.Calls.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls := servertest.Decode[[]calllog.Found](t, s.Run("", "events", "calls", "--json"))
+	if len(calls) != 1 {
+		t.Errorf("attack 7148: %d calls are left, want the one that the running configuration keeps", len(calls))
+	}
+	if store.Recorder.Load() != recorder {
+		t.Error("the store records events for the configuration that failed")
 	}
 }

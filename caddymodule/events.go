@@ -175,7 +175,7 @@ const maxUntold = 4096
 type teller struct {
 	webhooks []*notify.Webhook
 	also     func(tx storage.Tx, e audit.Event) error // set before the first event; nil: no shared signals
-	release  func()                                   // undoes Keeper.Use
+	release  func()                                   // undoes Keeper.Use and Log.Keep
 	untold   chan audit.Event
 	missed   atomic.Int64
 }
@@ -198,8 +198,11 @@ func (a *App) newEvents(c *shared.Core) (*audit.Recorder, *teller, error) {
 	if a.persons.Partitions.On {
 		rec.PartitionOf = person.PartitionOfID
 	}
-	c.Calls.Keep(a.calls)
-	t.release = c.Keeper.Use(audit.Settings{Retention: a.events, Tell: t.tell})
+	calls, events := c.Calls.Keep(a.calls), c.Keeper.Use(audit.Settings{Retention: a.events, Tell: t.tell})
+	t.release = func() {
+		calls()
+		events()
+	}
 	return rec, t, nil
 }
 

@@ -58,12 +58,24 @@ func (a *App) open() (*instance, error) {
 		b.inst.close()
 		return nil, err
 	}
-	b.inst.core.Recorder.Store(b.events)
-	contact := shared.TellContact(b.inst.tellContact)
-	b.inst.core.Contact.Store(&contact)
-	b.inst.core.Robots.Fetch(outbound.New(false, b.allow...))
+	b.lead()
 	b.inst.work(a)
 	return b.inst, nil
+}
+
+// lead has the open store, which outlives configurations, use what is of this one. When this configuration ends, or its
+// start fails after all, as when a port is taken, the store goes back to the newest that is left.
+func (b *builder) lead() {
+	c := b.inst.core
+	for _, release := range []func(){
+		c.Recorder.Use(b.events), c.Contact.Use(b.inst.tellContact), c.Robots.Fetch(outbound.New(false, b.allow...)),
+		c.Metrics.ShowFigures(b.inst.figures()),
+	} {
+		b.inst.onClose("open store", func() error {
+			release()
+			return nil
+		})
+	}
 }
 
 func (b *builder) openCore() (err error) {
@@ -260,6 +272,5 @@ func (b *builder) openMetrics() error {
 	if err := b.inst.core.Metrics.Register(b.ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	b.inst.core.Metrics.ShowFigures(b.inst.figures())
 	return nil
 }

@@ -39,8 +39,8 @@ type Figures struct {
 	counted  time.Time
 }
 
-// ShowFigures shows the figures of the newest configuration.
-func (m *Metrics) ShowFigures(f *Figures) { m.figures.Store(f) }
+// ShowFigures shows the figures of a configuration, until it is released or there is a newer one.
+func (m *Metrics) ShowFigures(f *Figures) (release func()) { return m.figures.Use(f) }
 
 // collectFigures adds what is read from storage. A figure that cannot be read is left out.
 func (m *Metrics) collectFigures(ch chan<- prometheus.Metric) {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/newest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -61,7 +62,7 @@ type Metrics struct {
 
 	certificates atomic.Pointer[Expiries]
 	parties      atomic.Pointer[Parties]
-	figures      atomic.Pointer[Figures]
+	figures      newest.Of[*Figures]
 }
 
 // statsKeeper is a store that counts what it does.

@@ -295,6 +295,19 @@ func OpenStores() (open, users int) {
 	return open, users
 }
 
+// OpenStore returns the store that is open, of which there must be one.
+func OpenStore(t *testing.T) (store *shared.OpenStore) {
+	t.Helper()
+	shared.Stores.Range(func(_, value any) bool {
+		store, _ = value.(*shared.OpenStore)
+		return store == nil
+	})
+	if store == nil {
+		t.Fatal("no store is open")
+	}
+	return store
+}
+
 // CollectEvents seals and collects the events of every open store now, and returns how many were collected.
 func CollectEvents(ctx context.Context) (removed int, err error) {
 	shared.Stores.Range(func(_, value any) bool {

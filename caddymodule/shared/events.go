@@ -51,7 +51,7 @@ func (o *OpenStore) announce() limit.Tell {
 			return err
 		}
 		if tell := o.Contact.Load(); tell != nil && e.ClientID != "" {
-			return (*tell)(tx, u, percent, e.Occurred)
+			return tell(tx, u, percent, e.Occurred)
 		}
 		return nil
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
+	"github.com/gatehouse-id/gatehouse/internal/newest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/usage"
@@ -66,8 +67,8 @@ type OpenStore struct {
 	Shared  bool              // several processes can use the store
 	log     *zap.Logger
 
-	Recorder atomic.Pointer[audit.Recorder] // of the newest configuration; nil: none has started yet
-	Contact  atomic.Pointer[TellContact]    // likewise
+	Recorder newest.Of[*audit.Recorder] // nil: no configuration has started yet
+	Contact  newest.Of[TellContact]     // likewise
 
 	stop    context.CancelFunc // ends the keeper and the recorder
 	stopped chan struct{}      // closed when they have ended

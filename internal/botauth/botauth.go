@@ -55,8 +55,9 @@ func New(now func() time.Time) *Verifier {
 	}
 }
 
-// Fetch sets the client that fetches directories. It must refuse addresses that are not public.
-func (v *Verifier) Fetch(client *http.Client) { v.client.Store(client) }
+// Fetch sets the client that fetches directories, until it is released or another one is set. It must refuse addresses
+// that are not public.
+func (v *Verifier) Fetch(client *http.Client) (release func()) { return v.client.Use(client) }
 
 // Agent returns the domain of the robot that has signed a request, such as bot.example. The request must be as it was
 // received. from is the address of the client, which bounds what it can have fetched. A signature counts once.

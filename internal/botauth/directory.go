@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/internal/doccache"
+	"github.com/gatehouse-id/gatehouse/internal/newest"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 )
 
@@ -37,7 +37,7 @@ var (
 
 // directories are the keys of robots, by their domain.
 type directories struct {
-	client atomic.Pointer[http.Client]
+	client newest.Of[*http.Client]
 	now    func() time.Time
 	kept   *doccache.Cache[map[string]robotKey] // keys by thumbprint
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/newest"
 	"github.com/gatehouse-id/gatehouse/internal/periodic"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -88,7 +89,7 @@ type Log struct {
 	store storage.Store
 	now   func() time.Time
 	log   *zap.Logger
-	kept  atomic.Int64 // nanoseconds; 0 or less: for ever
+	kept  newest.Of[time.Duration] // 0 or less: for ever
 
 	written, lost atomic.Int64
 
@@ -109,8 +110,8 @@ func New(store storage.Store, now func() time.Time, log *zap.Logger) *Log {
 	return &Log{store: store, now: now, log: log}
 }
 
-// Keep says how long calls are kept. 0 or less: for ever
-func (l *Log) Keep(d time.Duration) { l.kept.Store(int64(d)) }
+// Keep says how long calls are kept, until it is released or another configuration says so. 0 or less: for ever
+func (l *Log) Keep(d time.Duration) (release func()) { return l.kept.Use(d) }
 
 // Stats are the numbers of calls since the start: written, lost because too many waited, and waiting now.
 func (l *Log) Stats() (written, lost, waiting int64) {
@@ -300,7 +301,7 @@ func (l *Log) Seal(ctx context.Context) error {
 
 // Collect removes the blocks whose calls all ended longer ago than they are kept. What events do not confirm yet stays.
 func (l *Log) Collect(ctx context.Context) error {
-	lane, keep := l.lane(), time.Duration(l.kept.Load())
+	lane, keep := l.lane(), l.kept.Load()
 	for more := keep > 0; more; {
 		oldest := l.now().Add(-keep)
 		at := l.now()
