@@ -183,8 +183,8 @@ type fullStore struct{ storage.Store }
 
 func (fullStore) Update(context.Context, func(storage.Tx) error) error { return storage.ErrFull }
 
-// TestSecretHashesOfVersion01: hashes without the name of their key, as version 0.1 has stored them, stay right, and get
-// the name when they are used.
+// TestSecretHashesOfVersion01: hashes without the name of their key, as version 0.1 has stored them, stay right, and
+// get the name when they are used.
 func TestSecretHashesOfVersion01(t *testing.T) {
 	t.Parallel()
 	deps := dependencies(t)
