@@ -105,7 +105,10 @@ func (w *worker) hammer(ctx context.Context, t *testing.T) {
 	dials := 0
 	for ctx.Err() == nil {
 		kept := false
-		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { kept = c.Reused }})
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GetConn: func(string) { kept = false }, // net/http opens a new one by itself where one that it had kept is closed
+			GotConn: func(c httptrace.GotConnInfo) { kept = c.Reused },
+		})
 		req, err := http.NewRequestWithContext(traced, http.MethodGet, w.address, nil)
 		if err != nil {
 			t.Error(err)
