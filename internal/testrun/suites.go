@@ -34,8 +34,9 @@ type suite struct {
 	paths []string // prefixes from the root of the repository, next to those of raced
 }
 
-// budget is the most that suites cost in make test, in seconds of processor time. The other tests of e2e cost 130 s.
-const budget = 110
+// budget is the most that suites cost in make test, in seconds of processor time, and broadBudget the most for a change
+// of nearly everything, for which all other tests run again too. The other tests of e2e cost 130 s.
+const budget, broadBudget = 110, 60
 
 // shared are the prefixes that concern every suite.
 var shared = []string{"Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/shared/"}
@@ -321,7 +322,10 @@ func chosen(files []string, declared map[string][]string) (run []suite, why map[
 		}
 		return cmp.Compare(b.files*a.cost, a.files*b.cost)
 	})
-	left := budget
+	left, broad := budget, slices.DeleteFunc(slices.Clone(all), func(s touched) bool { return s.files == 0 })
+	if len(broad)*10 > len(suites)*9 {
+		left = broadBudget
+	}
 	for _, s := range all {
 		if s.cost > left {
 			why[s.name] += fmt.Sprintf(" (costs %d s, and %d are left)", s.cost, left)

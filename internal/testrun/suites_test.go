@@ -250,6 +250,21 @@ func TestChosen(t *testing.T) {
 			}
 		}
 	}
+	everything := []string{"go.mod"}
+	for _, s := range suites {
+		everything = append(everything, s.paths...)
+		for _, pattern := range s.raced {
+			everything = append(everything, strings.Trim(pattern, "./")+"/x.go")
+		}
+	}
+	spent := 0
+	run, _ := chosen(everything, declared)
+	for _, s := range run {
+		spent += s.cost
+	}
+	if spent > broadBudget || spent == 0 {
+		t.Errorf("everything: %d s, want at most %d s", spent, broadBudget)
+	}
 	if _, why := chosen([]string{"admin/console/form.go"}, declared); !strings.Contains(why[screens], "costs 90 s, and 20 are left") {
 		t.Errorf("the reason of %q is %q", screens, why[screens])
 	}
