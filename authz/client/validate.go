@@ -222,7 +222,7 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 	for _, h := range hashes {
 		if text, ok := strings.CutPrefix(h, KeyedHashPrefix); ok {
-			if _, _, err := DecodeKeyedHash(text); err != nil {
+			if _, err := DecodeKeyedHash(text); err != nil {
 				p.Addf("secret_hash: %w", err)
 			}
 		} else if err := secret.CheckPHC(h); err != nil {
@@ -231,18 +231,17 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 }
 
-// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix: the name of its key, and the hash. Those of
+// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix: the hash behind the name of its key. Those of
 // version 0.1 have no name.
-func DecodeKeyedHash(text string) (key string, sum []byte, err error) {
-	key, encoded, named := strings.Cut(text, ":")
-	if !named {
-		key, encoded = "", text
+func DecodeKeyedHash(text string) ([]byte, error) {
+	if _, behind, named := strings.Cut(text, ":"); named {
+		text = behind
 	}
-	sum, err = base64.RawURLEncoding.Strict().DecodeString(encoded)
+	sum, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(sum) != KeyedHashSize {
-		return "", nil, errors.New("not a keyed hash")
+		return nil, errors.New("not a keyed hash")
 	}
-	return key, sum, nil
+	return sum, nil
 }
 
 // grantNames are the grants in the order in which messages name them.

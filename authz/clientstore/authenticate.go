@@ -147,7 +147,7 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 		return nil, errMethod, nil
 	case p.method != methodNone && !right:
 		return nil, errSecret, nil
-	case right && r.checks.anyOlder(reg.client.SecretHashes):
+	case right && r.checks.renewed(p.id, p.secret, reg.client.SecretHashes) != nil:
 		r.renewHash(req, p)
 	}
 	return reg.client, nil, nil
@@ -508,6 +508,6 @@ func keyedHash(h string) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	_, sum, err := client.DecodeKeyedHash(text)
+	sum, err := client.DecodeKeyedHash(text)
 	return sum, err == nil
 }

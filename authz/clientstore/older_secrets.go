@@ -31,8 +31,6 @@ func (s *secretChecks) isOlder(hash string) bool {
 	return keyed && !strings.HasPrefix(text, s.name+":")
 }
 
-func (s *secretChecks) anyOlder(hashes []string) bool { return slices.ContainsFunc(hashes, s.isOlder) }
-
 // renewed returns hashes with those of this secret replaced where an older key of the ring has made them, or they have
 // no name of a key. nil: nowhere
 func (s *secretChecks) renewed(id, text string, hashes []string) (out []string) {
@@ -108,7 +106,7 @@ func (r *Registry) OlderSecrets(ctx context.Context) (ids []string, err error) {
 			if err != nil {
 				return err
 			}
-			if r.checks.anyOlder(reg.client.SecretHashes) {
+			if slices.ContainsFunc(reg.client.SecretHashes, r.checks.isOlder) {
 				ids = append(ids, e.Key)
 			}
 		}
