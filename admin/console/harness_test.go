@@ -231,6 +231,18 @@ func (h *harness) must(err error) {
 	}
 }
 
+// count counts what has happened, as a worker does each second.
+func (h *harness) count() {
+	h.t.Helper()
+	h.must(stats.New(h.store, h.clock.Now, zap.NewNop()).Count(h.t.Context()))
+}
+
+// listPersons brings the lists of persons up to date, as a worker does.
+func (h *harness) listPersons() {
+	h.t.Helper()
+	h.must(personindex.New(h.store, h.clock.Now, zap.NewNop()).Keep(h.t.Context()))
+}
+
 // personID returns the id of a person.
 func (h *harness) personID(username string) string {
 	h.t.Helper()

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -23,7 +22,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
@@ -39,14 +37,8 @@ var (
 	scaleEvents  = flag.Int("events", 0, "and so many events")
 )
 
-var (
-	// sessionKeys has the shape of the records that sessions are counted by.
-	sessionKeys = storage.NewTable[map[int]string]("identity_session_key")
-	// listed says whether the lists of people are complete.
-	listed = storage.NewTable[struct {
-		Done bool `cbor:"d"`
-	}]("identity_lookup_step")
-)
+// sessionKeys has the shape of the records that sessions are counted by.
+var sessionKeys = storage.NewTable[map[int]string]("identity_session_key")
 
 // counting is a store that counts the records that are read.
 type counting struct {
@@ -173,19 +165,8 @@ func (h *harness) populate(persons, events int) {
 			return nil
 		}))
 	}
-	ctx, stop := context.WithCancel(h.t.Context())
-	done := make(chan struct{})
-	go func() { personindex.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx); close(done) }()
-	h.must(audit.NewKeeper(h.store, h.clock.Now, zap.NewNop()).Seal(ctx))
-	for done := false; !done; runtime.Gosched() {
-		h.must(h.store.View(ctx, func(tx storage.Tx) error {
-			step, _, err := listed.Find(tx, "")
-			done = step.Done
-			return err
-		}))
-	}
-	stop()
-	<-done
+	h.must(audit.NewKeeper(h.store, h.clock.Now, zap.NewNop()).Seal(h.t.Context()))
+	h.listPersons()
 }
 
 // refuse fills the log of refusals, of which so many are kept.

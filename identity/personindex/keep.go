@@ -63,12 +63,15 @@ func New(store storage.Store, now func() time.Time, log *zap.Logger) *Keeper {
 
 // Run keeps the indexes until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	periodic.Every(ctx, keepEvery, k.log, "lists of persons not kept; retrying", func() error {
-		if err := k.build(ctx, pause); err != nil {
-			return err
-		}
-		return k.keep(ctx)
-	})
+	periodic.Every(ctx, keepEvery, k.log, "lists of persons not kept; retrying", func() error { return k.Keep(ctx) })
+}
+
+// Keep lists what is not listed yet.
+func (k *Keeper) Keep(ctx context.Context) error {
+	if err := k.build(ctx, pause); err != nil {
+		return err
+	}
+	return k.keep(ctx)
 }
 
 // build lists the persons of an earlier version, once, in batches of one transaction each.

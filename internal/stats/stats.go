@@ -152,13 +152,13 @@ func add(tx storage.Tx, at time.Time, id string, sums []sum) error {
 	return nil
 }
 
-// Run counts until ctx ends.
+// Run counts once a second until ctx ends.
 func (c *Counter) Run(ctx context.Context) {
-	periodic.Every(ctx, mergeEvery, c.log, "statistics not counted; retrying", func() error { return c.merge(ctx) })
+	periodic.Every(ctx, mergeEvery, c.log, "statistics not counted; retrying", func() error { return c.Count(ctx) })
 }
 
-// merge moves all that is due into the counters, in batches of one transaction each.
-func (c *Counter) merge(ctx context.Context) error {
+// Count counts what is due now, in batches of one transaction each.
+func (c *Counter) Count(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()

@@ -84,7 +84,7 @@ func (h *harness) happen(kind audit.Type, person, provider, client string) {
 
 func (h *harness) merge() {
 	h.Helper()
-	if err := h.counter.merge(h.Context()); err != nil {
+	if err := h.counter.Count(h.Context()); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestSignInsOfADay(t *testing.T) {
 	for range 2 {
 		all.Go(func() { h.merge() })
 		all.Go(func() {
-			if err := second.merge(context.Background()); err != nil {
+			if err := second.Count(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -495,7 +495,7 @@ func TestBatchesOfABusySecond(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		err = h.counter.merge(t.Context())
+		err = h.counter.Count(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
