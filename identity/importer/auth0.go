@@ -16,7 +16,7 @@ import (
 // (Auth0, "Bulk User Exports", "User Migration")
 type auth0Reader struct {
 	lines
-	hashes map[string]string // by e-mail address and by user id
+	hashes map[string]string // by user id, and by e-mail address where the file has no id
 }
 
 // newAuth0 returns a reader of the users, whose hashes readAuth0Hashes has read.
@@ -76,11 +76,10 @@ func readAuth0Hashes(r io.Reader) (map[string]string, error) {
 		if u.PasswordHash == "" {
 			continue
 		}
-		if u.Email != "" {
-			hashes[strings.ToLower(u.Email)] = u.PasswordHash
-		}
 		if u.ID.OID != "" {
 			hashes["auth0|"+u.ID.OID] = u.PasswordHash
+		} else if u.Email != "" {
+			hashes[strings.ToLower(u.Email)] = u.PasswordHash
 		}
 	}
 }
@@ -119,9 +118,10 @@ func (a *auth0Reader) person(u *auth0User) Person {
 		p.Name = u.Name // without a name Auth0 writes the address
 	}
 	if p.PasswordHash == "" {
-		if p.PasswordHash = a.hashes[u.UserID]; p.PasswordHash == "" {
-			p.PasswordHash = a.hashes[strings.ToLower(u.Email)]
-		}
+		p.PasswordHash = a.hashes[u.UserID]
+	}
+	if p.PasswordHash == "" && strings.HasPrefix(u.UserID, "auth0|") { // a user of another provider can have the same address
+		p.PasswordHash = a.hashes[strings.ToLower(u.Email)]
 	}
 	if u.Phone != "" {
 		p.profile().PhoneNumbers = []person.PhoneNumber{{Value: u.Phone, Tag: "mobile"}}

@@ -232,17 +232,27 @@ func text(of string) importer.File {
 
 func TestAuth0Export(t *testing.T) {
 	t.Parallel()
-	hashes := text(`{"_id":{"$oid":"60425dc43519d90068f82973"},"email_verified":false,"email":"Ada@example.com","passwordHash":"$2b$10$Z6hUTEEeoJXN5/AmSm/4.eZ75RYgFVriQM9LPhNEC7kbAbS/VAaJ2","password_set_date":{"$date":"2021-03-05T16:35:16.775Z"},"tenant":"dev","connection":"Username-Password-Authentication","_tmp_is_unique":true}` + "\n")
+	hashes := text(`{"_id":{"$oid":"60425dc43519d90068f82973"},"email_verified":false,"email":"Ada@example.com","passwordHash":"$2b$10$Z6hUTEEeoJXN5/AmSm/4.eZ75RYgFVriQM9LPhNEC7kbAbS/VAaJ2","password_set_date":{"$date":"2021-03-05T16:35:16.775Z"},"tenant":"dev","connection":"Username-Password-Authentication","_tmp_is_unique":true}
+{"email":"eve@example.com","passwordHash":"$2b$10$Z6hUTEEeoJXN5/AmSm/4.eZ75RYgFVriQM9LPhNEC7kbAbS/VAaJ3"}` + "\n")
 	r, err := importer.Open(importer.Auth0, text(`{"user_id":"auth0|60425dc43519d90068f82973","email":"ada@example.com","email_verified":true,"name":"ada@example.com","given_name":"Ada","user_metadata":{"shoe":"38","likes":["a"]},"multifactor":["guardian"],"identities":[{"connection":"Username-Password-Authentication","provider":"auth0","isSocial":false}]}
 
 {"user_id":"google-oauth2|1","email":"bob@example.com","blocked":true,"identities":[{"connection":"google-oauth2","provider":"google-oauth2","isSocial":true}]}
+{"user_id":"google-oauth2|2","username":"ada.too","email":"ada@example.com"}
+{"user_id":"samlp|corp|3","username":"eve.too","email":"eve@example.com"}
+{"user_id":"auth0|4","email":"eve@example.com"}
+{"user_id":"auth0|5","username":"ada.three","email":"ada@example.com"}
 `), hashes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := people(t, r)
-	if len(list) != 2 {
-		t.Fatalf("%d persons, want 2", len(list))
+	if len(list) != 6 {
+		t.Fatalf("%d persons, want 6", len(list))
+	}
+	for i, has := range []bool{false, false, true, false} {
+		if p := list[2+i]; (p.PasswordHash != "") != has {
+			t.Errorf("attack: %s, who has the address of another user, comes with a password: %t, want %t", p.ExternalID, !has, has)
+		}
 	}
 	ada, bob := list[0], list[1]
 	if ada.Username != "ada@example.com" || ada.Name != "" || ada.ExternalID != "auth0|60425dc43519d90068f82973" || !*ada.EmailVerified ||
@@ -281,6 +291,44 @@ memberUid: nobody
 	list := people(t, r)
 	if len(list) != 1 || !slices.Equal(list[0].Groups, []string{"staff", "crew"}) {
 		t.Errorf("read %+v, want anna in staff and crew", list)
+	}
+}
+
+// TestLDIFOfDisabledAccounts: an account that is disabled or has ended is inactive here, however the directory says so.
+func TestLDIFOfDisabledAccounts(t *testing.T) {
+	t.Parallel()
+	for attribute, want := range map[string]string{
+		"uid: x":                              "active",
+		"userAccountControl: 512":             "active",
+		"userAccountControl: 514":             "inactive",
+		"userAccountControl: 66050":           "inactive",
+		"sambaAcctFlags: [UX    ]":            "active",
+		"sambaAcctFlags: [DUX   ]":            "inactive",
+		"shadowExpire: -1":                    "active",
+		"shadowExpire: 0":                     "inactive",
+		"shadowExpire: 15000":                 "inactive",
+		"shadowExpire: 2000000":               "active, the end of the account on 7445-10-25 does not come",
+		"accountExpires: 0":                   "active",
+		"accountExpires: 9223372036854775807": "active",
+		"accountExpires: 132223104000000000":  "inactive",
+		"accountExpires: 2650467743990000000": "active, the end of the account on 9999-12-31 does not come",
+		"nsAccountLock: false":                "active",
+		"nsAccountLock: true":                 "inactive",
+		"loginDisabled: TRUE":                 "inactive",
+		"pwdAccountLockedTime: 000001010000Z": "inactive",
+	} {
+		r, err := importer.Open(importer.LDIF, text("dn: cn=x\nobjectClass: person\nuid: x\n"+attribute+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := people(t, r)[0]
+		got := "active"
+		if p.Inactive {
+			got = "inactive"
+		}
+		if got = strings.Join(append([]string{got}, p.Notes...), ", "); got != want {
+			t.Errorf("%s: %s, want %s", attribute, got, want)
+		}
 	}
 }
 

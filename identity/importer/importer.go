@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -112,7 +113,7 @@ func New(r io.Reader, format string) (Reader, error) {
 	case JSONL:
 		return newJSONL(b), nil
 	case LDIF:
-		return newLDIF(b), nil
+		return newLDIF(b, time.Now()), nil
 	case Htpasswd:
 		return newHtpasswd(b), nil
 	case Authelia:

@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -15,11 +18,14 @@ import (
 // ldifReader reads entries of LDIF (RFC 2849) that describe persons. Others, such as organisational units, are skipped.
 type ldifReader struct {
 	lines
+	now     time.Time // accounts that have ended by then are inactive
 	skipped int
-	groups  memberships
+	groups  memberships // of other entries of the file. nil: none
 }
 
-func newLDIF(r *bufio.Reader) *ldifReader { return &ldifReader{lines: lines{in: r}} }
+func newLDIF(r *bufio.Reader, now time.Time) *ldifReader {
+	return &ldifReader{lines: lines{in: r}, now: now}
+}
 
 // Skipped implements Skipper.
 func (l *ldifReader) Skipped() int { return l.skipped }
@@ -38,7 +44,7 @@ func (l *ldifReader) Next() (p Person, line int, err error) {
 			l.skipped++
 			continue
 		}
-		p, problem := entry.person()
+		p, problem := entry.person(l.now)
 		if problem != "" {
 			return Person{}, line, &LineError{line, problem}
 		}
@@ -58,7 +64,7 @@ type memberships map[string][]string
 
 // readMemberships reads the groups of an LDIF file: groupOfNames, groupOfUniqueNames, group, posixGroup.
 func readMemberships(r io.Reader) (memberships, error) {
-	groups, l := memberships{}, newLDIF(bufio.NewReader(r))
+	groups, l := memberships{}, newLDIF(bufio.NewReader(r), time.Time{})
 	for {
 		e, _, err := l.entry()
 		switch {
@@ -85,13 +91,6 @@ func readMemberships(r io.Reader) (memberships, error) {
 			}
 		}
 	}
-}
-
-// newMembersLDIF returns a reader of persons with the groups that other entries of the file name.
-func newMembersLDIF(r io.Reader, groups memberships) Reader {
-	l := newLDIF(bufio.NewReader(r))
-	l.groups = groups
-	return l
 }
 
 // normalDN is a distinguished name as it is compared: in lower case, without blanks around its parts.
@@ -216,7 +215,7 @@ func (e entry) isPerson() bool {
 }
 
 // person returns the person of an entry (RFC 2798, RFC 4519), or what is wrong with it.
-func (e entry) person() (p Person, problem string) {
+func (e entry) person(now time.Time) (p Person, problem string) {
 	if change := e.first("changetype"); change != "" && !strings.EqualFold(change, "add") {
 		return p, "a change of an entry is no person: export entries"
 	}
@@ -258,10 +257,39 @@ func (e entry) person() (p Person, problem string) {
 			p.Groups = append(p.Groups, g)
 		}
 	}
-	if locked := e.first("pwdaccountlockedtime", "nsaccountlock"); locked != "" && !strings.EqualFold(locked, "false") {
-		p.Inactive = true
+	ends, limited := e.ends()
+	p.Inactive = e.isDisabled() || limited && !ends.After(now)
+	if limited && !p.Inactive {
+		p.note("the end of the account on " + ends.UTC().Format(time.DateOnly) + " does not come")
 	}
 	return p, ""
+}
+
+// isDisabled reports whether the directory lets no one sign in to the account: OpenLDAP's and 389's policies (Behera
+// draft 5.3.3), Active Directory's ACCOUNTDISABLE (MS-ADTS 2.2.16), eDirectory's, PingDirectory's and Samba's marks.
+func (e entry) isDisabled() bool {
+	for _, name := range []string{
+		"pwdaccountlockedtime", "nsaccountlock", "logindisabled", "ds-pwp-account-disabled", "msds-useraccountdisabled",
+	} {
+		if v := e.first(name); v != "" && !strings.EqualFold(v, "false") {
+			return true
+		}
+	}
+	control, _ := strconv.ParseInt(e.first("useraccountcontrol"), 10, 64)
+	return control&2 != 0 || strings.Contains(e.first("sambaacctflags"), "D")
+}
+
+// ends returns when the account ends, if it does: in days since 1970 (shadow(5)), or as accountExpires of Active
+// Directory in units of 100 ns since 1601, where 0 and the largest number mean never.
+func (e entry) ends() (at time.Time, limited bool) {
+	if days, err := strconv.ParseInt(e.first("shadowexpire"), 10, 32); err == nil && days >= 0 {
+		return time.Unix(days*86400, 0), true
+	}
+	const epoch = 11_644_473_600 // seconds from 1601 to 1970
+	if n, err := strconv.ParseInt(e.first("accountexpires"), 10, 64); err == nil && n > 0 && n != math.MaxInt64 {
+		return time.Unix(n/1e7-epoch, 0), true
+	}
+	return at, false
 }
 
 // leaf is the first value of a distinguished name (RFC 4514), which names a group.

@@ -68,7 +68,11 @@ func openLDIF(files []File) (Reader, error) {
 	if in, err = files[0](); err != nil {
 		return nil, err
 	}
-	return newMembersLDIF(in, groups), nil
+	r, err := New(in, LDIF)
+	if l, ok := r.(*ldifReader); ok {
+		l.groups = groups
+	}
+	return r, err
 }
 
 func openAuth0(files []File) (Reader, error) {

@@ -53,7 +53,7 @@ func Authentik(r io.Reader) (*Clients, error) {
 		return nil, errors.New("the file is not a blueprint of authentik (ak export_blueprint): it has no entries")
 	}
 	f := authentikFile{
-		raw.Entries,
+		slices.DeleteFunc(raw.Entries, func(e authentikEntry) bool { return e.State == "absent" }),
 		map[string]string{},
 		map[string]string{},
 		map[string]string{},
@@ -166,9 +166,6 @@ func (c *Clients) authentikProvider(f *authentikFile, e *authentikEntry) {
 	id := e.text("client_id")
 	if id == "" {
 		c.about("provider "+noBraces(e.text("name")), "does not come: it has no client_id")
-		return
-	}
-	if e.State == "absent" {
 		return
 	}
 	one := client.Client{
@@ -333,7 +330,17 @@ func (c *Clients) authentikSource(e *authentikEntry) {
 		return
 	}
 	scopes := strings.Fields(strings.TrimPrefix(e.text("additional_scopes"), "*"))
-	c.oidcProvider(about, id, e.text("name"), issuer, noBraces(e.text("consumer_key")), scopes)
+	var more [][]string
+	switch off := []string{"disabled"}; {
+	case e.Attrs["enabled"] == false:
+		more = append(more, off)
+	case isNothing(e.Attrs["enrollment_flow"]):
+		more = append(more, off)
+		c.about(about, "comes switched off: it has no enrollment_flow, and here everybody who signs in there can get an account. "+
+			"Remove the line disabled if they may")
+	}
+	c.oidcProvider(about, id, e.text("name"), issuer, noBraces(e.text("consumer_key")), scopes, more...)
 	c.lacksAbout(about, unread(e.Attrs, "name", "slug", "provider_type", "consumer_key", "consumer_secret", "oidc_well_known_url",
-		"additional_scopes", "oidc_jwks_url", "oidc_jwks", "authorization_url", "access_token_url", "profile_url", "enabled"))
+		"additional_scopes", "oidc_jwks_url", "oidc_jwks", "authorization_url", "access_token_url", "profile_url", "enabled",
+		"enrollment_flow"))
 }

@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -51,6 +52,13 @@ entries:
   attrs: {slug: corp, name: Corp, provider_type: openidconnect, consumer_key: us, consumer_secret: planted, oidc_well_known_url: https://corp.example.com/.well-known/openid-configuration}
 - model: authentik_sources_oauth.oauthsource
   attrs: {slug: gh, provider_type: github}
+- model: authentik_sources_oauth.oauthsource
+  attrs: {slug: open, provider_type: openidconnect, consumer_key: us, oidc_well_known_url: https://open.example.com/.well-known/openid-configuration, enabled: true, enrollment_flow: f2}
+- model: authentik_sources_oauth.oauthsource
+  attrs: {slug: off, provider_type: openidconnect, consumer_key: us, oidc_well_known_url: https://off.example.com/.well-known/openid-configuration, enabled: false, enrollment_flow: f2}
+- model: authentik_sources_oauth.oauthsource
+  state: absent
+  attrs: {slug: gone, provider_type: openidconnect, consumer_key: us, oidc_well_known_url: https://gone.example.com/.well-known/openid-configuration, enrollment_flow: f2}
 - model: authentik_providers_saml.samlprovider
   attrs: {name: Old}
 - model: authentik_core.application
@@ -67,6 +75,15 @@ entries:
 	if !strings.Contains(text, "idp corp oidc {\n\tissuer https://corp.example.com\n\tclient_id us\n\tclient_secret {env.CORP_SECRET}\n") ||
 		strings.Contains(text, "planted") {
 		t.Errorf("the Caddyfile is:\n%s", text)
+	}
+	blocks := map[string]bool{} // whether those of the providers are switched off
+	for _, block := range strings.Split(text, "\nidp ")[1:] {
+		id, rest, _ := strings.Cut(block, " ")
+		rest, _, _ = strings.Cut(rest, "\n}")
+		blocks[id] = strings.Contains(rest+"\n", "\n\tdisabled\n")
+	}
+	if want := map[string]bool{"corp": true, "open": false, "off": true}; !maps.Equal(blocks, want) {
+		t.Errorf("switched off are %v, want %v, in:\n%s", blocks, want, text)
 	}
 	for about, want := range map[string]string{
 		"spa": "implicit", "provider Nameless": "client_id", "source gh": "github", "application old": "no OAuth2 provider",

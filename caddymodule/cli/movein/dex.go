@@ -151,7 +151,7 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 }
 
 // oidcProvider writes an idp of OpenID Connect. The client id can be a placeholder.
-func (c *Clients) oidcProvider(about, id, name, issuer, clientID string, scopes []string) {
+func (c *Clients) oidcProvider(about, id, name, issuer, clientID string, scopes []string, more ...[]string) {
 	if !providerID(id) {
 		c.about(about, "does not come, since its id cannot be that of an idp: write one of another id (docs/caddyfile.md)")
 		return
@@ -170,7 +170,7 @@ func (c *Clients) oidcProvider(about, id, name, issuer, clientID string, scopes 
 	for _, s := range scopes {
 		line = append(line, noBraces(s))
 	}
-	b.Lines = append(b.Lines, line, []string{"map", "email", "email"}, []string{"map", "name", "name"})
+	b.Lines = slices.Concat(b.Lines, [][]string{line, {"map", "email", "email"}, {"map", "name", "name"}}, more)
 	if !c.addProvider(about, b) {
 		return
 	}
