@@ -63,13 +63,14 @@ func (s *Service) showForgotSent(q *webflow.Request) error {
 	})
 }
 
-// foldInput returns the input of a form in the form that is compared.
-func foldInput(typed string) string {
-	folded, err := person.Fold(typed)
+// foldInput returns the input of a form in the form that is compared: all spellings of a name or an address are one.
+func (s *Service) foldInput(typed string) string {
+	partition, name, _ := s.deps.Person.SplitName(typed)
+	folded, err := person.Fold(name)
 	if err != nil {
-		return person.FoldEmail(typed)
+		folded = person.FoldEmail(strings.TrimSpace(name))
 	}
-	return folded
+	return storage.Key(partition, folded)
 }
 
 // sendResets sends a link for a new password to the persons that the username or address belongs to. For an unknown one
@@ -149,7 +150,7 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow string, e audit.Event, now time.Time) error {
 	holder := t.ID // of the link
 	if holder == "" {
-		holder = "name:" + secret.Hash(foldInput(typed))
+		holder = "name:" + secret.Hash(s.foldInput(typed))
 	}
 	wait, err := s.deps.Proof.CountRequest(tx, "reset-person", holder, resetsPerPerson, now)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
@@ -30,9 +31,9 @@ type texted struct {
 	tess person.Person
 }
 
-func newTexted(t *testing.T) *texted {
+func newTexted(t *testing.T, change ...func(*identity.Config)) *texted {
 	t.Helper()
-	h, u := identitytest.NewConfigured(t)
+	h, u := identitytest.NewConfigured(t, change...)
 	h.Texts = new(notifytest.Texts)
 	h.Start()
 	u.Features.SMSEnabled, u.Features.PasswordResetEnabled, u.Features.UsernameReminderViaSMSEnabled = true, true, true
@@ -220,6 +221,27 @@ func TestResetByTextAttacks(t *testing.T) {
 			} else if got != first {
 				t.Errorf("answers for %s = %s, want %s as for somebody", name, got, first)
 			}
+		}
+	})
+	t.Run("attack 219: one name in many spellings", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t, func(c *identity.Config) { c.Partitions.On = true })
+		waits := func(of []string) (n int) {
+			for i := range 16 {
+				b := x.Browser()
+				b.Address = fmt.Sprintf("203.0.%d.%d:1", len(of), i)
+				if a := b.Post(b.Get("/forgot/text"), "username", of[i%len(of)]); a.Code == http.StatusTooManyRequests {
+					n++
+				}
+			}
+			return n
+		}
+		want := waits([]string{"nobody@example.com"})
+		got := waits([]string{
+			"none@example.com", " none@example.com", `default\none@example.com`, `Default\ NONE@example.com`, "none@example.com\t",
+		})
+		if got != want || want == 0 {
+			t.Errorf("%d of 16 requests for one name wait, want %d as with one spelling", got, want)
 		}
 	})
 	t.Run("attack 219: who exists, by the waits of others", func(t *testing.T) {

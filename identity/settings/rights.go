@@ -41,7 +41,7 @@ var signInSettings = []string{
 	"features.person_identifier_in_external_profile_required_for_migration",
 	"features.action_token.login", "features.action_token.app_to_web", "features.action_token.coupling",
 	"features.google_authenticator_step_up_authentication_enabled", "features.mobile_authentication_enabled",
-	"features.pin_enabled", "features.sms_enabled",
+	"features.pin_enabled", "features.sms_enabled", "email_notifications.step_up_authentication", "email_notifications.pin_reset",
 	"features.externally_delivered_code_step_up", "features.step_up_authentication_method_externally_delivered_code_enabled",
 }
 
