@@ -269,9 +269,33 @@ func (l *Log) head(ctx context.Context, lane int) (head headRecord, err error) {
 	return head, err
 }
 
-// Seal confirms the end of the log by an event, if it has grown since the last one.
-func (l *Log) Seal(ctx context.Context) error {
-	lane := l.lane()
+// each calls do with the lane of each node that has a log. That includes nodes that are gone.
+func (l *Log) each(ctx context.Context, do func(context.Context, int) error) error {
+	var lanes []int
+	if err := l.store.View(ctx, func(tx storage.Tx) error {
+		lanes = nil
+		for e, err := range heads.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			lanes = append(lanes, laneOf(e.Key))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		if err := do(ctx, lane); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Seal confirms the end of each log by an event, if it has grown since the last one.
+func (l *Log) Seal(ctx context.Context) error { return l.each(ctx, l.seal) }
+
+func (l *Log) seal(ctx context.Context, lane int) error {
 	head, err := l.head(ctx, lane)
 	if err != nil || head.Sealed == head.Last {
 		return err
@@ -300,8 +324,10 @@ func (l *Log) Seal(ctx context.Context) error {
 }
 
 // Collect removes the blocks whose calls all ended longer ago than they are kept. What events do not confirm yet stays.
-func (l *Log) Collect(ctx context.Context) error {
-	lane, keep := l.lane(), l.kept.Load()
+func (l *Log) Collect(ctx context.Context) error { return l.each(ctx, l.collect) }
+
+func (l *Log) collect(ctx context.Context, lane int) error {
+	keep := l.kept.Load()
 	for more := keep > 0; more; {
 		oldest := l.now().Add(-keep)
 		at := l.now()

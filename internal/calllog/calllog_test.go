@@ -363,19 +363,43 @@ func TestLongCallsHideNoOther(t *testing.T) {
 	}
 }
 
-// TestChainedCalls are events of their own.
+// TestLogsOfNodesThatAreGone: the log of a node that does not come back is confirmed and collected by the others.
+func TestLogsOfNodesThatAreGone(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.call(h.node(3), 5)
+	h.log.Keep(time.Hour)
+	h.seal(h.log)
+	if all, _ := h.problems(); len(all) > 0 || len(h.find(Search{})) != 5 {
+		t.Fatalf("Verify = %q, want all 5 calls", all)
+	}
+	h.now = h.now.Add(2 * time.Hour)
+	h.must(h.log.Collect(t.Context()))
+	if all, _ := h.problems(); len(all) > 0 || len(h.find(Search{})) != 0 {
+		t.Errorf("%d calls are left after their retention, problems %q", len(h.find(Search{})), all)
+	}
+}
+
+// TestChainedCalls are events of their own, of the time when the calls have ended: a search that reads back to a time
+// ends at the first event of an earlier one.
 func TestChainedCalls(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	long := h.now
+	h.now = h.now.Add(3 * time.Hour)
 	h.call(h.log, 2, func(c *Call) { c.Chained, c.Rule = true, "office\r\nforged" })
+	h.call(h.log, 1, func(c *Call) { c.Chained, c.At, c.Took = true, long, h.now.Sub(long) })
 	h.seal(h.log)
 	var found []audit.Numbered
 	h.must(h.store.View(t.Context(), func(tx storage.Tx) (err error) {
 		found, _, err = audit.Search{Partition: audit.DefaultPartition, Types: []string{"call."}, Limit: 10}.Find(tx)
 		return err
 	}))
-	if len(found) != 2 || found[0].Reason != "GET https://api.example.com/orders/1: allow by office  forged, status 200, 0 bytes received, 512 sent" ||
-		found[0].PersonID != "p1" || found[0].ClientID != "shop" || !found[0].Occurred.Round(time.Microsecond).Equal(h.now) {
+	if len(found) != 3 || !strings.HasSuffix(found[0].Reason, ", took 3h0m0s") || found[0].Occurred.Before(found[1].Occurred) {
+		t.Fatalf("events = %+v, want the long call last", found)
+	}
+	if found = found[1:]; found[0].Reason != "GET https://api.example.com/orders/1: allow by office  forged, status 200, 0 bytes received, 512 sent" ||
+		found[0].PersonID != "p1" || found[0].ClientID != "shop" || found[0].Occurred.After(h.now) {
 		t.Errorf("events = %+v, want both calls", found)
 	}
 	if got := h.find(Search{}); got != nil {

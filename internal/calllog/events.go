@@ -35,17 +35,21 @@ func sealOf(e *audit.Event) (s seal, ok bool) {
 	return s, err == nil && n == 4 && s.lane >= 0
 }
 
-// event returns a call as an event of its own.
+// event returns a call as an event of its own. It occurs when the call has ended, since searches of events and their
+// retention count on an order of writing that is that of the times.
 func (c *Call) event(rec *audit.Recorder) (audit.Event, error) {
 	e, err := rec.New(eventPassed, audit.Origin{ClientIP: c.IP, UserAgent: c.UserAgent})
 	if err != nil {
 		return e, err
 	}
-	e.Occurred, e.ClientID, e.PersonID, e.SessionID, e.Partition = c.At, c.ClientID, c.PersonID, c.SessionID, c.Partition
+	e.ClientID, e.PersonID, e.SessionID, e.Partition = c.ClientID, c.PersonID, c.SessionID, c.Partition
 	e.Actor, e.AgentUser = c.PersonID, c.Username
 	if c.PersonID == "" {
 		e.Actor, e.AgentUser = c.ClientID, c.ClientID
 	}
 	e.Reason = fmt.Sprintf("%s %s%s: %s", c.Method, c.Site, c.Path, c.Outcome())
+	if c.Took >= time.Second {
+		e.Reason += ", took " + c.Took.Round(time.Second).String()
+	}
 	return e, nil
 }

@@ -221,12 +221,12 @@ func (s *quotaShard) usage(k Key, r Rate, now time.Time) *usage {
 	return u
 }
 
-// makeRoom forgets a key of a period that is over, or one whose count is written and not used up, which is read again
-// when it comes back. mu is held.
+// makeRoom forgets a key of a period that is over, one that has not come since the start, or one whose count is written
+// and not used up. Its count is read again with the first write after it comes back. mu is held.
 func (s *quotaShard) makeRoom(now int64) bool {
 	n := 0
 	for k, u := range s.entries {
-		if u.unsaved == 0 && !u.listed && (u.end <= now || u.used < u.limit) {
+		if u.unsaved == 0 && !u.listed && (u.end <= now || u.used < u.limit || u.limit == 0) {
 			delete(s.entries, k)
 			return true
 		}

@@ -324,4 +324,18 @@ func TestQuotaRoom(t *testing.T) {
 	if n := len(q.near(0, 10_000, c.now, all)); n > 160 {
 		t.Errorf("%d keys are remembered, want at most 160", n)
 	}
+	flush(t, q)
+	again := newQuotas(q.store, 160, c.Now, zap.NewNop())
+	if err := again.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2000 {
+		k := Key{Rule: 1, Name: fmt.Sprint("new ", n)}
+		if take(again, k, r, c, 1) != 1 {
+			t.Fatalf("attack: new caller %d is refused after a restart, since those of before take all room", n)
+		}
+		if n%5 == 0 {
+			flush(t, again)
+		}
+	}
 }
