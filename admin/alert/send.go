@@ -310,7 +310,7 @@ func (s *Service) send(ctx context.Context, id string) error {
 			is.count(now, is.Sending.Count)
 			is.Sending = nil
 		case errors.Is(failed, outbox.ErrRefused) || is.Tries >= mostTries:
-			is.Sending, is.Problem = nil, audit.Clean(failed.Error())
+			is.Sending, is.Tries, is.Problem = nil, 0, audit.Clean(failed.Error())
 		default:
 			is.Problem = audit.Clean(failed.Error())
 		}

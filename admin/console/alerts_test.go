@@ -392,6 +392,35 @@ func TestAlertByWebhook(t *testing.T) {
 	}
 }
 
+// TestAlertAfterOneWasGivenUp: a message that no one takes for long is given up, and the next one is tried as often.
+func TestAlertAfterOneWasGivenUp(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	got := h.receive()
+	b := h.as("operator@example.com")
+	b.saves("kind=x", "name", "Odd things", "to", "webhook", "url", "https://hooks.example.com/")
+	h.round()
+	h.happens("x.AEvent", "192.0.2.1", "first")
+	got.answers(http.StatusInternalServerError)
+	for range 30 {
+		h.round()
+		h.clock.Advance(time.Hour)
+	}
+	if tries, _ := got.take(); len(tries) == 0 || len(tries) == 30 {
+		t.Fatalf("%d tries in 30 hours, want that it is given up", len(tries))
+	}
+	h.happens("x.BEvent", "192.0.2.1", "second")
+	for range 5 {
+		h.round()
+		h.clock.Advance(time.Hour)
+	}
+	got.answers(http.StatusOK)
+	h.round()
+	if _, bodies := got.take(); len(bodies) != 1 || !strings.Contains(bodies[0], "second") {
+		t.Errorf("the receiver that works again has got %q, want the second event", bodies)
+	}
+}
+
 // TestAlertsAfterTheOldKeyIsGone: the targets of webhooks are sealed with the first key. One that no key opens is
 // counted, and the others are sealed all the same.
 func TestAlertsAfterTheOldKeyIsGone(t *testing.T) {
