@@ -324,7 +324,7 @@ func (g *Gate) narrow(by url.Values) (narrowed, error) {
 	if err != nil {
 		return narrowed{}, &Malformed{err.Error()}
 	}
-	out := narrowed{g.Narrowed(scopes, audience), further}
+	out := narrowed{g.Narrowed(scopes, audience, further), further}
 	if len(g.narrowed) < maxNarrowed {
 		g.narrowed[key] = out
 	}

@@ -46,6 +46,7 @@ var judgingSteps = []func(*Protect, *requestState) (progress, *refusal){
 	(*Protect).lookUp,           // RFC 7662
 	(*Protect).checkSender,      // RFC 8705 3, RFC 9449 7
 	(*Protect).judgeCaller,      // what the site asks, its rules, and the grants of operators
+	(*Protect).judgeFurther,     // what a narrowed gate asks
 	(*Protect).countCaller,      // only what would pass counts against a limit
 	(*Protect).spend,            // one use of the token or the grant
 	(*Protect).checkCall,        // late: the body of a request that is refused anyway is not read
@@ -185,6 +186,18 @@ func (p *Protect) judgeCaller(g *requestState) (progress, *refusal) {
 	}
 	j.verdict, j.decision = v, d
 	return onward, nil
+}
+
+func (p *Protect) judgeFurther(g *requestState) (progress, *refusal) {
+	if p.further == nil || g.judging.verdict != allowed && !g.judging.credential.granted {
+		return onward, nil
+	}
+	v, d := p.further.decide(policy.Selection{}, g.who, g.judging.credential.site != nil)
+	if v == allowed {
+		return onward, nil
+	}
+	g.decision = d
+	return p.further.turnAway(g, v)
 }
 
 func (p *Protect) countCaller(g *requestState) (progress, *refusal) {

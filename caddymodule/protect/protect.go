@@ -168,6 +168,7 @@ type Protect struct {
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
 	remote   *introspect.Server  // nil: tokens are those of the local authority
+	further  *Protect            // what a narrowed gate asks besides. nil: nothing
 	limits   *ratelimits.Set     // nil: there are none
 	metadata *mcp.Sites          // of the sites of the configuration. nil: none are served
 

@@ -60,6 +60,9 @@ func (p *Protect) passRobot(g *requestState) (progress, *refusal) {
 	if g.kept != "" {
 		return refuse(&nothingKept)
 	}
+	if p.further != nil { // which asks who the caller is
+		return p.turnAway(g, noCredentials)
+	}
 	if bad := p.checkTools(g, new(token.Introspection)); bad != nil {
 		return refuse(bad)
 	}

@@ -55,10 +55,11 @@ func (p *Protect) acceptances() []client.Acceptance {
 	return out
 }
 
-// Narrowed returns what decides in place of p for requests that Further asks for scopes or an audience: tokens are
-// named by them, too.
-func (p *Protect) Narrowed(scopes, audience []string) *Protect {
+// Narrowed returns what decides in place of p for requests that further asks for more: tokens are named by the scopes
+// and the audience, too, and a request that further would refuse is refused before it counts.
+func (p *Protect) Narrowed(scopes, audience []string, further *Protect) *Protect {
 	q := *p
+	q.further = further
 	q.takes.Scopes = slices.Concat(p.takes.Scopes, scopes)
 	if len(p.takes.Audience) == 0 {
 		q.takes.Audience = audience
