@@ -19,8 +19,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// LimitsAt implements protect.App. Sites of the same name are numbered in the order of the configuration, so each has
-// the same counters after a reload.
+// LimitsAt implements protect.App. Sites of the same name are of one server, and are numbered in the order of its
+// routes, so each has the same counters after a reload.
 func (a *App) LimitsAt(site string) ratelimits.Scope {
 	a.mu.Lock()
 	defer a.mu.Unlock()

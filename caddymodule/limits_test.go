@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +45,44 @@ func TestLimitsOverReloads(t *testing.T) {
 	s.MustLoad()
 	if n := counts(t, s, token, 8); n != 6 {
 		t.Errorf("%d passed with another limit, want 6", n)
+	}
+}
+
+// TestLimitsOfSitesWithoutNames: each site keeps its counters over reloads, though Caddy provisions its servers in any
+// order.
+func TestLimitsOfSitesWithoutNames(t *testing.T) {
+	s := servertest.NewServer(t)
+	var ports []string
+	for range 4 {
+		_, port, _ := strings.Cut(servertest.FreeAddr(t), ":")
+		ports = append(ports, port)
+		s.Site += "respond \"in\"\n}\nhttp://:" + port + " {\n\tprotect orders.read {\n\t\tlimit 1000/h per client\n\t}\n\t"
+	}
+	s.MustLoad()
+	token := s.Token()
+	asks := func(port string) (left int) {
+		t.Helper()
+		r := s.Request(http.MethodGet, "http://localhost:"+port+"/", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, _ := s.Do(r) //nolint:bodyclose // it is read and closed
+		_, after, _ := strings.Cut(resp.Header.Get("RateLimit"), ";r=")
+		text, _, _ := strings.Cut(after, ";")
+		left, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("RateLimit of site %s = %q", port, resp.Header.Get("RateLimit"))
+		}
+		return left
+	}
+	for n := range 4 {
+		for i, port := range ports {
+			for range i + 1 {
+				asks(port)
+			}
+			if left, want := asks(port), 1000-(n+1)*(i+2); left != want {
+				t.Errorf("reload %d: %d are left at site %d, want %d", n, left, i, want)
+			}
+		}
+		s.MustLoad()
 	}
 }
 

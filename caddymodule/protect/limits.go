@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
@@ -24,7 +26,7 @@ func (p *Protect) loadLimits(ctx caddy.Context, at func(site string) ratelimits.
 		return nil
 	}
 	res := caddyfileutil.NewResolverAt(p.Places)
-	in := at(cmp.Or(p.name, "a site without a name") + " " + matchers)
+	in := at(cmp.Or(p.name, nameless(ctx)) + " " + matchers)
 	in.Name = "at " + cmp.Or(p.name, p.Place(), "a site without a name")
 	if tried {
 		if err := p.Shadow.loadLimits(ctx, res, in); err != nil {
@@ -36,6 +38,16 @@ func (p *Protect) loadLimits(ctx caddy.Context, at func(site string) ratelimits.
 	}
 	p.parts = p.parts.Or(p.limits.Parts())
 	return nil
+}
+
+// nameless stands for the name of a site without one in the keys of its counters. Caddy provisions servers in any
+// order, so what they listen on tells their sites apart.
+func nameless(ctx caddy.Context) string {
+	const name = "a site without a name"
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		return name + " on " + strings.Join(server.Listen, ", ")
+	}
+	return name
 }
 
 // limitAddress counts a request by the address of the client, before anything else is known.
