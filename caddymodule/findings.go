@@ -38,9 +38,11 @@ func (a *App) checkBootstrap() {
 	if _, ok := a.storage.(shared.KeyFiler); ok && !a.startsEmpty() {
 		return // the settings are in the storage
 	}
-	a.missingSenders(a.initial, func(option, reason, fix string) {
+	warn := func(option, reason, fix string) {
 		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: fix, About: option})
-	})
+	}
+	a.missingSenders(a.initial, warn)
+	a.missingWay(a.initial, warn)
 }
 
 // first reports what is looked at again while the configuration runs, when the settings of the storage count, and so is

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -59,6 +61,7 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 		return nil, err
 	}
 	a.missingSenders(units, warn)
+	a.missingWay(units, warn)
 	if !units.Features.AppPasswordsEnabled {
 		a.mu.Lock()
 		for _, place := range a.acceptingAt {
@@ -236,6 +239,16 @@ func (a *App) missingSenders(u *settings.Units, warn func(option, reason, fix st
 		if need.on && !need.there {
 			warn(a.Identity.Switches.Option(need.path, "identity: bootstrap"), "settings: "+need.path+" "+need.reason, need.fix)
 		}
+	}
+}
+
+// missingWay warns where everyone must have a second factor, and who has none cannot set one up.
+func (a *App) missingWay(u *settings.Units, warn func(option, reason, fix string)) {
+	const path = "step_up.actions.allow_set_initial_step_up_method_enabled"
+	if strings.ToLower(cmp.Or(u.StepUp.SecondFactor, a.Identity.SecondFactor)) == authn.SecondFactorAlways &&
+		!u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
+		warn("identity: second_factor", "second_factor is always, and "+path+" is off, so people without a second factor cannot sign in",
+			"write `set_up_on_demand on` in `identity`, or switch it on in the settings")
 	}
 }
 

@@ -48,6 +48,19 @@ func TestSwitchesInTheCaddyfile(t *testing.T) {
 	}
 }
 
+// TestCheckReportsLockedOutPersons: where everyone needs a second factor, and no one can set one up, a warning says it.
+func TestCheckReportsLockedOutPersons(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.InIdentity = "second_factor always"
+	s.MustLoad()
+	s.WantFinding("warning Caddyfile:", "people without a second factor cannot sign in", "set_up_on_demand on")
+	s.InIdentity += "\n\tset_up_on_demand on"
+	s.MustLoad()
+	if all, _ := s.Findings(); strings.Contains(all, "cannot sign in") {
+		t.Errorf("with set_up_on_demand on, check says: %s", all)
+	}
+}
+
 // TestCheckReportsOverruledSwitch: an operator who writes sign_up on and sees no sign-up is told why.
 func TestCheckReportsOverruledSwitch(t *testing.T) {
 	s := servertest.NewServer(t)

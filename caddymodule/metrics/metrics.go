@@ -133,6 +133,9 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 		m.texts.WithLabelValues(outcome)
 		m.pushes.WithLabelValues(outcome)
 	}
+	for _, reason := range []denial.Reason{denial.CodeReplayed, denial.RefreshReplayed} { // an alert counts from none to the first
+		m.refusals.WithLabelValues(denial.OAuth, string(reason))
+	}
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
 	}
