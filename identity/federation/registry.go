@@ -201,3 +201,9 @@ func (s *Service) ProviderName(id string) string {
 	}
 	return id
 }
+
+// IsLeft reports whether people move here from a directory: those who are linked with it have their passwords here.
+func (s *Service) IsLeft(id string) bool {
+	m := s.last().byID[id]
+	return m != nil && !m.links()
+}

@@ -219,16 +219,19 @@ func (s *Service) resetNotice(tx storage.Tx, t person.Recipient, now time.Time) 
 
 // providersOf returns the names of the providers that sign a person in.
 func (s *Service) providersOf(tx storage.Tx, id string, rec *person.Record) (names []string, err error) {
+	add := func(provider string) {
+		if name := s.deps.Federation.ProviderName(provider); !s.deps.Federation.IsLeft(provider) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	if rec.External != "" {
-		names = append(names, s.deps.Federation.ProviderName(storage.Parts(rec.External)[0]))
+		add(storage.Parts(rec.External)[0])
 	}
 	for e, err := range person.IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
 		if err != nil {
 			return nil, err
 		}
-		if name := s.deps.Federation.ProviderName(storage.Parts(e.Key)[1]); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		add(storage.Parts(e.Key)[1])
 	}
 	return names, nil
 }

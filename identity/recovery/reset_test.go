@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -184,6 +187,25 @@ func TestResetWithoutPassword(t *testing.T) {
 		t.Errorf("the first password of %s = %d", first.ID, a.Code)
 	}
 	h.Browser().SignIn("new@example.com", identitytest.FreshPassword)
+}
+
+// TestResetOfThoseWhoMoved: people who signed in by a directory choose a password once it is one that people move from.
+func TestResetOfThoseWhoMoved(t *testing.T) {
+	t.Parallel()
+	h, _, _ := identitytest.NewWithReset(t, func(c *identity.Config) {
+		c.Providers = []federation.Provider{{ID: "old", Name: "Old directory", Source: &idptest.Directory{}, Migrates: true}}
+	})
+	p := h.Add(person.NewPerson{Username: "eve@example.com"})
+	err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
+		return h.Person.CoupleProved(tx, "old", &idp.Identity{Subject: "eve"}, p.ID, h.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := h.Browser()
+	b.Forget("eve@example.com")
+	b.Post(b.Get(h.Link(notify.ResetLink, "eve@example.com")), "password", identitytest.FreshPassword)
+	h.Browser().SignIn("eve@example.com", identitytest.FreshPassword)
 }
 
 // TestResetPartitions: a person in a partition can reset the password and sign in there.
