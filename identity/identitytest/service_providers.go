@@ -48,7 +48,8 @@ func (h *Harness) WithKeys() {
 			own := samltest.NewKey(name, h.Clock.Now())
 			return &idp.Key{Name: name, Certificate: own.Certificate, Signer: own.Signer}, nil
 		}
-		return &idp.Key{Certificate: own.Certificate, Signer: own.Signer}, nil
+		bare := &idp.Key{Signer: own.Signer} // next keys that have no certificate to publish
+		return &idp.Key{Certificate: own.Certificate, Signer: own.Signer, Others: []*idp.Key{bare}}, nil
 	}
 }
 

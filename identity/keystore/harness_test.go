@@ -249,3 +249,11 @@ func certOf(key crypto.Signer, until time.Time) string {
 	}
 	return armored("CERTIFICATE", der)
 }
+
+func publicOf(key crypto.Signer) string {
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		panic(err)
+	}
+	return armored("PUBLIC KEY", der)
+}

@@ -258,8 +258,9 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 	m.Key = signer
 	for _, beside := range rec.spares() {
 		other, err := s.open(id, rec.as(beside))
-		if err != nil {
-			return nil, err
+		if err != nil { // the keys in use do not depend on them
+			s.log.Error("the next or former keys of a key pair cannot be read, and are left out", zap.String("key_pair", rec.Name), zap.Error(err))
+			continue
 		}
 		m.Others = append(m.Others, other)
 	}

@@ -337,9 +337,13 @@ func encodePublic(der []byte, certificate bool) string {
 	if len(der) == 0 {
 		return ""
 	}
+	return base64.StdEncoding.EncodeToString(encodePEM(der, certificate))
+}
+
+func encodePEM(der []byte, certificate bool) []byte {
 	block := &pem.Block{Type: "PUBLIC KEY", Bytes: der}
 	if certificate {
 		block.Type = "CERTIFICATE"
 	}
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(block))
+	return pem.EncodeToMemory(block)
 }

@@ -35,8 +35,8 @@ type record struct {
 type spare struct {
 	Private  []byte    `cbor:"1,keyasint"`
 	Public   []byte    `cbor:"2,keyasint"`
-	NotAfter time.Time `cbor:"3,keyasint,omitempty"`
-	Since    time.Time `cbor:"4,keyasint"` // that it is what it is
+	NotAfter time.Time `cbor:"3,keyasint,omitempty"` // of the certificate. Zero: Public is a public key alone
+	Since    time.Time `cbor:"4,keyasint"`           // that it is what it is
 }
 
 // same reports whether two records hold the same key pair.
@@ -53,9 +53,9 @@ func (s *spare) same(o *spare) bool {
 	return bytes.Equal(s.Public, o.Public) && bytes.Equal(s.Private, o.Private)
 }
 
-// as is the record with the keys of a spare in place of its own.
+// as is the record with the keys of a spare in place of its own. One of them can have a certificate and the other not.
 func (r record) as(s *spare) record {
-	r.Private, r.Public, r.NotAfter, r.Next, r.Former = s.Private, s.Public, s.NotAfter, nil, nil
+	r.Private, r.Public, r.Certificate, r.NotAfter, r.Next, r.Former = s.Private, s.Public, !s.NotAfter.IsZero(), s.NotAfter, nil, nil
 	return r
 }
 

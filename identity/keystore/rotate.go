@@ -106,6 +106,9 @@ func (s *Service) after(id string, old record, step Step) (record, error) {
 		return old, err
 	case Switch:
 		next := old.as(old.Next)
+		if _, err := s.open(id, next); err != nil {
+			return old, err
+		}
 		next.Former = &spare{old.Private, old.Public, old.NotAfter, s.now().UTC()}
 		return next, nil
 	case Retire:

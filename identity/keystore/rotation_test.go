@@ -2,9 +2,12 @@ package keystore_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
@@ -98,5 +101,48 @@ func TestRotation(t *testing.T) {
 	events := c.events()
 	if len(events) < 5 {
 		t.Errorf("events = %d, want one for each step", len(events))
+	}
+}
+
+// TestRotationAcrossCertificates: the next and the former keys keep their form when the pair in use gets a certificate or
+// loses it in the middle of a rotation.
+func TestRotationAcrossCertificates(t *testing.T) {
+	t.Parallel()
+	m := material()
+	for name, certified := range map[string]bool{"the certificate comes": false, "the certificate goes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCertificates(t)
+			public := map[bool]string{true: certOf(m.ec, c.now.AddDate(1, 0, 0)), false: publicOf(m.ec)}
+			id := c.add(pairOf("sign", "EC", privateOf(m.ec), public[certified]))
+			pairs, by := c.service.KeyPairs(), audit.Actor{ID: "ops"}
+			want := func(what string, mine, theirs bool) {
+				t.Helper()
+				now, err := pairs.Get(t.Context(), "sign")
+				if err != nil || len(now.Others) != 1 {
+					t.Fatalf("%s: %+v, %v, want the pair and one next to it", what, now, err)
+				}
+				if other := now.Others[0]; (now.Certificate != nil) != mine || (other.Certificate != nil) != theirs || other.Key == nil {
+					t.Errorf("%s: certificates = %t and %t, want %t and %t", what, now.Certificate != nil, other.Certificate != nil, mine, theirs)
+				}
+				is, err := pairs.Rotation(t.Context(), id)
+				for kind, part := range map[bool]*keystore.PublicPart{mine: is.Current, theirs: cmp.Or(is.Next, is.Former)} {
+					raw, _ := base64.StdEncoding.DecodeString(part.PublicKey)
+					if bytes.Contains(raw, []byte("BEGIN CERTIFICATE")) != kind || part.NotAfter.IsZero() == kind {
+						t.Errorf("%s: shown as %q until %v, want a certificate: %t", what, raw, part.NotAfter, kind)
+					}
+				}
+			}
+			if err := pairs.Rotate(t.Context(), id, keystore.Announce, by); err != nil {
+				t.Fatal(err)
+			}
+			status, body := c.call(http.MethodPost, certificatePath+"/"+id, wrapped(pairOf("sign", "EC", "", public[!certified])))
+			c.want("change of the public part", status, body, http.StatusOK)
+			want("announced", !certified, certified)
+			if err := pairs.Rotate(t.Context(), id, keystore.Switch, by); err != nil {
+				t.Fatal(err)
+			}
+			want("switched", certified, !certified)
+		})
 	}
 }

@@ -2,7 +2,6 @@ package keystore
 
 import (
 	"context"
-	"encoding/pem"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -72,14 +71,9 @@ func (s *Service) Summaries(ctx context.Context) (out []Summary, err error) {
 func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 	out := Summary{ID: p.id, Name: p.Name, Type: p.Type, Private: len(p.Private) > 0, NotAfter: p.NotAfter}
 	if p.Type != Keytab {
-		out.PEM = p.encode(p.Public)
+		out.PEM = encodePEM(p.Public, p.Certificate)
 	}
-	if s := p.Next; s != nil {
-		out.Next = &Spare{s.NotAfter, s.Since, p.encode(s.Public)}
-	}
-	if s := p.Former; s != nil {
-		out.Former = &Spare{s.NotAfter, s.Since, p.encode(s.Public)}
-	}
+	out.Next, out.Former = p.Next.shown(), p.Former.shown()
 	if p.id == "" {
 		return out, nil
 	}
@@ -88,11 +82,9 @@ func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 	return out, err
 }
 
-// encode is the public part of a pair of the type of the record.
-func (r record) encode(public []byte) []byte {
-	kind := "PUBLIC KEY"
-	if r.Certificate {
-		kind = "CERTIFICATE"
+func (s *spare) shown() *Spare {
+	if s == nil {
+		return nil
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: public})
+	return &Spare{s.NotAfter, s.Since, encodePEM(s.Public, !s.NotAfter.IsZero())}
 }

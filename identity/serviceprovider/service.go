@@ -135,7 +135,12 @@ func (s *Service) usableKeys(ctx context.Context) ([]*idp.Key, error) {
 			faults = err
 			continue
 		}
-		out, next = append(out, key), append(next, key.Others...)
+		out = append(out, key)
+		for _, other := range key.Others {
+			if saml.CheckSigner(other) == nil { // one without a certificate cannot be published
+				next = append(next, other)
+			}
+		}
 	}
 	return append(out, next...), faults
 }

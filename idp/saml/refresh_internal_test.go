@@ -680,7 +680,7 @@ func TestKeysBeside(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.env.KeyPair = func(context.Context, string) (*idp.Key, error) {
 		key := *ourKey()
-		key.Others = []*idp.Key{nextKey()}
+		key.Others = []*idp.Key{nextKey(), {Signer: nextKey().Signer}} // the last one lacks a certificate to publish
 		return &key, nil
 	}
 	raw, err := w.ownMetadata(t.Context())
@@ -696,8 +696,8 @@ func TestKeysBeside(t *testing.T) {
 	if err != nil || !signer.Certificate.Equal(ourKey().Certificate) {
 		t.Errorf("the present key does not sign: %v", err)
 	}
-	if keys, err := w.decrypters(t.Context()); err != nil || len(keys) != 2 {
-		t.Errorf("decrypters = %d, %v, want both keys", len(keys), err)
+	if keys, err := w.decrypters(t.Context()); err != nil || len(keys) != 3 {
+		t.Errorf("decrypters = %d, %v, want all keys", len(keys), err)
 	}
 	if len(w.Certificates()) == 0 || len(w.KeyUses()) != 2 {
 		t.Errorf("certificates of the provider = %d, uses of our keys = %v", len(w.Certificates()), w.KeyUses())

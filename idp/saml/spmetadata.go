@@ -157,9 +157,11 @@ func (p *Provider) described(ctx context.Context, name, use string) (out []schem
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range pair.All() {
-		if err := checkSigner(key); err != nil {
+	for i, key := range pair.All() {
+		if err := checkSigner(key); err != nil && i == 0 {
 			return nil, err
+		} else if err != nil { // published next to it, if it can be
+			continue
 		}
 		certificate := schema.X509Certificate{Data: base64.StdEncoding.EncodeToString(key.Certificate.Raw)}
 		out = append(out, schema.KeyDescriptor{
