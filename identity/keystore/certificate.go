@@ -67,6 +67,9 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
+	if err := change.refuseExpired(); err != nil {
+		return err
+	}
 	if err := s.apply(r, allPairs, change.Apply); err != nil {
 		return err
 	}
@@ -175,6 +178,9 @@ func (s *Service) handleUpdateCertificates(w http.ResponseWriter, r *http.Reques
 	}
 	change, err := s.Prepare(r.Context(), "key_pairs", in.KeyPairs, s.by(r, client))
 	if err != nil {
+		return err
+	}
+	if err := change.refuseExpired(); err != nil {
 		return err
 	}
 	if err := s.apply(r, allPairs, change.Apply); err != nil {

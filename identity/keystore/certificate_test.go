@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -289,6 +292,56 @@ func TestCertificateExpiry(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Name != "later" || list[0].Soon || list[1].Name != "soon" || !list[1].Soon ||
 		!list[1].NotAfter.Equal(c.now.AddDate(0, 0, 29)) {
 		t.Errorf("Expiries = %+v, %v", list, err)
+	}
+}
+
+// TestExpiredCertificateStays: a stored certificate that expires blocks no change of anything else, and comes along with
+// a whole configuration. Another one that has expired does not take its place.
+func TestExpiredCertificateStays(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	partner := pairOf("partner", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(0, 0, 1)))
+	id := c.add(partner)
+	c.now = c.now.AddDate(0, 1, 0)
+	got := c.get(id)
+	status, body := c.call(http.MethodPost, certificatePath+"/"+id, wrapped(got))
+	c.want("write back", status, body, http.StatusOK)
+	status, body = c.call(http.MethodPost, certificatePath+"/batch", fields{"key_pairs": []fields{
+		got, pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, c.now.AddDate(1, 0, 0))),
+	}})
+	c.want("a batch with another pair", status, body, http.StatusOK)
+	export, err := c.service.Export(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := newCertificates(t)
+	elsewhere.now = c.now
+	for name, s := range map[string]*settings.Service{"itself": c.service, "another server": elsewhere.service} {
+		if _, err := s.Import(settings.WithRights(t.Context(), settings.Owner), export, audit.Actor{ID: "ops"}); err != nil {
+			t.Errorf("Import(%s) = %v", name, err)
+		}
+	}
+	if list, err := elsewhere.service.KeyPairs().Expiries(t.Context()); err != nil || len(list) != 2 || list[0].Name != "partner" || !list[0].Over {
+		t.Errorf("Expiries after the import = %+v, %v, want the expired one", list, err)
+	}
+	other := pairOf("partner", "CERTIFICATE", "", certOf(m.other, c.now))
+	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(other))
+	c.want("another expired one", status, body, http.StatusBadRequest)
+	raw, err := json.Marshal(fields{"key_pairs": []fields{other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.service.Import(t.Context(), raw, audit.Actor{ID: "ops"})
+	if e := new(jsonapi.Error); !errors.As(err, &e) || e.Status != http.StatusBadRequest {
+		t.Errorf("Import of another expired one = %v, want 400", err)
+	}
+	for name, path := range map[string]string{"one": "", "a batch": "/batch"} {
+		sent := wrapped(pairOf("late", "CERTIFICATE", "", certOf(m.other, c.now)))
+		if path != "" {
+			sent = fields{"key_pairs": []any{sent["key_pair"]}}
+		}
+		status, body = c.call(http.MethodPost, certificatePath+path, sent)
+		c.want("add an expired one, "+name, status, body, http.StatusBadRequest)
 	}
 }
 

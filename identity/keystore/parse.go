@@ -14,7 +14,6 @@ import (
 	"errors"
 	"math/big"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/keytab"
@@ -55,8 +54,8 @@ type parsedPair struct {
 type publicKeyer interface{ Equal(x crypto.PublicKey) bool }
 
 // parsePair checks a key pair: each part is exactly one key of one kind, and a private key belongs to the public one.
-// private may be empty. The errors repeat nothing of what was given.
-func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairError) {
+// private may be empty. Whether a certificate has expired is not checked. The errors repeat nothing of what was given.
+func parsePair(kind, private, public string) (*parsedPair, *pairError) {
 	p := &parsedPair{kind: kind}
 	switch kind {
 	case RSA, EC, MLDSA:
@@ -75,7 +74,7 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 	if err := p.readPublic(public); err != nil {
 		return nil, wrongPair("public_key", err)
 	}
-	if err := p.checkPublic(now); err != nil {
+	if err := p.checkPublic(); err != nil {
 		return nil, wrongPair("public_key", err)
 	}
 	if private == "" {
@@ -201,8 +200,8 @@ func (p *parsedPair) readPublic(encoded string) error {
 	return nil
 }
 
-// checkPublic refuses a public key of the wrong type or an unsafe size, and an expired certificate.
-func (p *parsedPair) checkPublic(now time.Time) error {
+// checkPublic refuses a public key of the wrong type or an unsafe size.
+func (p *parsedPair) checkPublic() error {
 	kind := ""
 	switch key := p.publicKey.(type) {
 	case *rsa.PublicKey:
@@ -228,9 +227,6 @@ func (p *parsedPair) checkPublic(now time.Time) error {
 			return coded.New("certificate_missing", "want a certificate: the key_type is CERTIFICATE")
 		}
 		return nil
-	}
-	if !p.certificate.NotAfter.After(now) {
-		return coded.New("certificate_expired", "the certificate has expired")
 	}
 	if !p.certificate.NotAfter.After(p.certificate.NotBefore) {
 		return coded.New("certificate_reversed", "the certificate ends before it begins")

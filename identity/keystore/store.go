@@ -19,12 +19,13 @@ import (
 
 // candidate is a key pair that was checked and sealed before the transaction that stores it.
 type candidate struct {
-	path   string // of the member in the body, for errors
-	id     string // of the pair that it replaces, or its own
-	adds   bool   // id is a new one
-	parsed *parsedPair
-	record record
-	event  audit.Event
+	path    string // of the member in the body, for errors
+	id      string // of the pair that it replaces, or its own
+	adds    bool   // id is a new one
+	parsed  *parsedPair
+	expired bool // its certificate has
+	record  record
+	event   audit.Event
 }
 
 // prepareOne checks a key pair. id is that of the pair that it replaces; "" adds one, under its own id if it has one
@@ -33,7 +34,7 @@ func (s *Service) prepareOne(path, id string, in KeyPair, by audit.Actor) (*cand
 	if err := checkName(in.Name); err != nil {
 		return nil, invalid(path+".name", err)
 	}
-	parsed, wrong := parsePair(in.KeyType, in.PrivateKey.Reveal(), in.PublicKey, s.now())
+	parsed, wrong := parsePair(in.KeyType, in.PrivateKey.Reveal(), in.PublicKey)
 	if wrong != nil {
 		return nil, invalid(path+"."+wrong.Member, wrong.Problem)
 	}
@@ -58,6 +59,7 @@ func (s *Service) seal(n *candidate, name string, by audit.Actor) (err error) {
 	n.record = record{Name: name, Type: n.parsed.kind, Public: n.parsed.public, Certificate: n.parsed.certificate != nil}
 	if n.parsed.certificate != nil {
 		n.record.NotAfter = n.parsed.certificate.NotAfter
+		n.expired = !n.record.NotAfter.After(s.now())
 	}
 	if n.parsed.private != nil {
 		if n.record.Private, err = s.keyring.Seal(sealPurpose(n.id), n.parsed.private); err != nil {
@@ -73,6 +75,10 @@ func (s *Service) seal(n *candidate, name string, by audit.Actor) (err error) {
 	}
 	n.event.Reason = name
 	return nil
+}
+
+func (n *candidate) errExpired() error {
+	return invalid(n.path+".public_key", coded.New("certificate_expired", "the certificate has expired"))
 }
 
 func checkName(name string) error {
@@ -134,6 +140,9 @@ func (s *Service) replacement(tx storage.Tx, n *candidate) (old, rec record, err
 	if (rec.Type == Keytab) != (old.Type == Keytab) {
 		return old, rec, invalid(n.path+".key_type",
 			coded.New("keytab_change", "cannot become a KEYTAB, or cease to be one: add another key pair"))
+	}
+	if n.expired && !bytes.Equal(rec.Public, old.Public) {
+		return old, rec, n.errExpired()
 	}
 	if rec.Private, err = s.keptPrivate(n, old); err != nil {
 		return old, rec, err
@@ -249,9 +258,10 @@ func (s *Service) newChange(ctx context.Context, by audit.Actor, pairs ...*candi
 	return &Change{s, pairs, finish}, err
 }
 
-// Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name
-// of a stored pair. Others are added, under their id where they have one, so an export can be imported elsewhere. path
-// is that of their array in the body.
+// Prepare checks the key pairs of a whole configuration. One with the id of a stored pair replaces it; so does one
+// without an id that has the name of a stored pair. Others are added, under their id where they have one, so an export
+// can be imported elsewhere: also if their certificates have expired meanwhile, which ReportExpiries tells. path is that
+// of their array in the body.
 func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by audit.Actor) (*Change, error) {
 	if len(in) > maxKeyPairs {
 		return nil, invalid(path, coded.Errorf("entries", "max", "has more than %d key pairs", maxKeyPairs))
@@ -278,6 +288,16 @@ func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by aud
 		pairs = append(pairs, n)
 	}
 	return s.newChange(ctx, by, pairs...)
+}
+
+// refuseExpired refuses to add a certificate that has expired.
+func (c *Change) refuseExpired() error {
+	for _, n := range c.pairs {
+		if n.adds && n.expired {
+			return n.errExpired()
+		}
+	}
+	return nil
 }
 
 // replaced returns for each key pair the id of the stored one that it replaces, "" for a new one.
