@@ -310,6 +310,8 @@ func TestCouple(t *testing.T) {
 		{"second", "partner", "https://partner.example", "4711", person.ErrCoupled},
 		{identitytest.Demo, "partner", "", "4712", person.ErrCoupledOther},
 		{identitytest.Demo, "corp", "https://corp.example", "4711", nil},
+		{"second", "corp", "", "4711", person.ErrCoupled},
+		{identitytest.Demo, "corp", "", "4711", nil},
 		{identitytest.Demo, "identity", "", "4711", federation.ErrNoProvider},
 		{identitytest.Demo, "partner", "", "", federation.ErrNoProvider},
 	} {

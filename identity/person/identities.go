@@ -115,11 +115,7 @@ func (s *Service) CoupleProved(tx storage.Tx, providerID string, id *idp.Identit
 	case found:
 		return ErrCoupled
 	}
-	theirs, found, err := Identities.Find(tx, AnyIssuerKey(providerID, id.Subject))
-	if err == nil && found && theirs.PersonID != personID {
-		err = ErrCoupled // whatever the issuer
-	}
-	if err != nil {
+	if err := refuseTaken(tx, providerID, id, personID); err != nil {
 		return err
 	}
 	occupied, err := s.isOccupied(tx, providerID, personID, id)
@@ -133,7 +129,66 @@ func (s *Service) CoupleProved(tx storage.Tx, providerID string, id *idp.Identit
 	if err := NoteIdentity(tx, providerID, key, rec, id); err != nil {
 		return err
 	}
+	if err := listSubject(tx, key, &rec); err != nil {
+		return err
+	}
 	return IdentitiesOf.Put(tx, storage.Key(personID, providerID, key), struct{}{}, time.Time{})
+}
+
+// refuseTaken returns ErrCoupled if an identity is that of someone else, where one of both is known only by its subject.
+func refuseTaken(tx storage.Tx, providerID string, id *idp.Identity, personID string) error {
+	keys := []string{AnyIssuerKey(providerID, id.Subject)}
+	if id.Issuer == "" {
+		for e, err := range externalSubjects.Scan(tx, storage.Range{Prefix: storage.Prefix(providerID, secret.Hash(id.Subject))}) {
+			if err != nil {
+				return err
+			}
+			keys = append(keys, storage.Key(providerID, storage.Parts(e.Key)[2]))
+		}
+	}
+	for _, key := range keys {
+		theirs, found, err := Identities.Find(tx, key)
+		if err == nil && found && theirs.PersonID != personID {
+			err = ErrCoupled
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subjectEntry returns the key in externalSubjects of an identity, or "" if it has no issuer.
+func subjectEntry(key string, rec *IdentityRecord) string {
+	if rec.Issuer == "" {
+		return ""
+	}
+	parts := storage.Parts(key)
+	return storage.Key(parts[0], secret.Hash(rec.Subject), parts[1])
+}
+
+func listSubject(tx storage.Tx, key string, rec *IdentityRecord) error {
+	entry := subjectEntry(key, rec)
+	if entry == "" {
+		return nil
+	}
+	return externalSubjects.Put(tx, entry, struct{}{}, time.Time{})
+}
+
+// ListSubjects lists the identities of persons by their subjects. Those that an earlier version has linked are not.
+func ListSubjects(tx storage.Tx, personIDs []string) error {
+	for _, id := range personIDs {
+		linked, err := CoupledIdentities(tx, id)
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) { // one that cannot be read signs no one in
+			return err
+		}
+		for _, l := range linked {
+			if err := listSubject(tx, l.Key, &l.Record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // NoteVouched stores whether a linked identity has no more than the word of an API client.
@@ -213,6 +268,11 @@ func Uncouple(tx storage.Tx, personID, providerID, key string) error {
 	}
 	if err := forgetStable(tx, key, rec.Stable); err != nil {
 		return err
+	}
+	if entry := subjectEntry(key, &rec); entry != "" {
+		if err := externalSubjects.Delete(tx, entry); err != nil {
+			return err
+		}
 	}
 	if err := Identities.Delete(tx, key); err != nil {
 		return err

@@ -50,7 +50,7 @@ type Keeper struct {
 	mu    sync.Mutex // guards what follows
 	after time.Time  // what was due before is done, but for what was committed late
 	whole time.Time  // when all that is due was looked at
-	built bool       // the persons of an earlier version are listed
+	built int        // the builds that are done
 }
 
 // New returns a keeper. now is the system's if it is nil.
@@ -74,16 +74,26 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	return k.keep(ctx)
 }
 
+// builds make the indexes of the persons of an earlier version.
+var builds = []struct {
+	step string // its key in steps
+	list func(tx storage.Tx, ids []string) error
+}{
+	{"", func(tx storage.Tx, ids []string) error { return list(tx, ids, nil) }},
+	{"subjects", person.ListSubjects},
+}
+
 // build lists the persons of an earlier version, once, in batches of one transaction each.
 func (k *Keeper) build(ctx context.Context, pause time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for !k.built {
+	for k.built < len(builds) {
+		b := builds[k.built]
 		var step stepRecord
 		var ids []string
 		err := k.store.View(ctx, func(tx storage.Tx) (err error) {
 			ids = nil
-			if step, _, err = steps.Find(tx, ""); err != nil || step.Done {
+			if step, _, err = steps.Find(tx, b.step); err != nil || step.Done {
 				return err
 			}
 			r := storage.Range{Prefix: person.Records.Key(""), Limit: batch}
@@ -102,22 +112,22 @@ func (k *Keeper) build(ctx context.Context, pause time.Duration) error {
 			return err
 		}
 		if step.Done {
-			k.built = true
-			return nil
+			k.built++
+			continue
 		}
 		err = k.store.Update(ctx, func(tx storage.Tx) error {
-			is, _, err := steps.Find(tx, "")
+			is, _, err := steps.Find(tx, b.step)
 			if err != nil || is != step { // another worker was faster
 				return err
 			}
-			if err := list(tx, ids, nil); err != nil {
+			if err := b.list(tx, ids); err != nil {
 				return err
 			}
 			is.Done = len(ids) < batch
 			if len(ids) > 0 {
 				is.After = ids[len(ids)-1]
 			}
-			return steps.Put(tx, "", is, never)
+			return steps.Put(tx, b.step, is, never)
 		})
 		if err != nil {
 			return err

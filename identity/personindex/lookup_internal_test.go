@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -470,5 +471,41 @@ func TestBatchesOfABusySecond(t *testing.T) {
 	}
 	if want := []string{"", string(dues.Key(key(batch - 1))), string(dues.Key(key(2*batch - 1)))}; err != nil || !slices.Equal(s.from, want) {
 		t.Errorf("keep = %v, scans begin at %q, want %q", err, s.from, want)
+	}
+}
+
+// TestSubjectsOfAnEarlierVersion: an identity that was linked before identities were listed by their subjects, and with
+// an issuer, is not linked to someone else without one.
+func TestSubjectsOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, true)
+	ann, bob := h.add("ann", "Ann", "A"), h.add("bob", "Bob", "B")
+	id := &idp.Identity{Issuer: "https://partner.example", Subject: "4711"}
+	key := person.IdentityKey("partner", id)
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		rec := person.IdentityRecord{PersonID: ann, Issuer: id.Issuer, Subject: id.Subject}
+		if err := person.Identities.Put(tx, key, rec, never); err != nil {
+			return err
+		}
+		return person.IdentitiesOf.Put(tx, storage.Key(ann, "partner", key), struct{}{}, never)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.build()
+	couple := func(to string) error {
+		return h.store.Update(t.Context(), func(tx storage.Tx) error {
+			return h.persons.CoupleProved(tx, "partner", &idp.Identity{Subject: id.Subject}, to, h.now())
+		})
+	}
+	if err := couple(bob); !errors.Is(err, person.ErrCoupled) {
+		t.Errorf("CoupleProved(bob) = %v, want %v", err, person.ErrCoupled)
+	}
+	err = h.store.Update(t.Context(), func(tx storage.Tx) error { return person.Uncouple(tx, ann, "partner", key) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := couple(bob); err != nil {
+		t.Errorf("CoupleProved(bob) once ann is unlinked = %v", err)
 	}
 }

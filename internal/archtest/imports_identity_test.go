@@ -23,8 +23,8 @@ identity/handover: identity/settings identity/federation identity/notify identit
 # config for its tests alone: the compiler refuses the circle
 identity/keystore: identity/settings internal storage
 identity/uservalues: internal storage
-# config for its tests alone
-identity/personindex: identity/settings identity/person internal storage
+# config and idp for its tests alone
+identity/personindex: identity/settings identity/person idp internal storage
 identity/notify: identity internal storage
 identity/passkey: identity/person identity/session internal storage
 identity/person: identity/settings identity/notify idp internal storage
