@@ -221,16 +221,18 @@ func (p *Manager) Providers(ctx context.Context, units *settings.Units) ([]feder
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A request that began before a change must not bring back what the change has ended.
-	if units != p.seen && !p.closed && p.deps.Config.IsCurrent(units) {
-		p.renew(context.WithoutCancel(ctx), units.LoginMethods.LoginMethods, &units.Features) // the list outlives the request
+	if units != p.seen && !p.closed && p.deps.Config.IsCurrent(units) &&
+		p.renew(context.WithoutCancel(ctx), units.LoginMethods.LoginMethods, &units.Features) { // the list outlives the request
 		p.seen = units
 	}
 	return p.list, p.version, nil
 }
 
 // renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
-// left out: it must not break the other ways to sign in.
-func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *settings.Features) {
+// left out: it must not break the other ways to sign in. While storage cannot be read, a provider whose keys are stored
+// stays as it was, and renew reports false: it has to be called again.
+func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *settings.Features) (whole bool) {
+	whole = true
 	now, failed := map[string]managedProvider{}, map[string]error{}
 	var list []federation.Provider
 	changed := false
@@ -245,14 +247,22 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 			raw = append(raw, kept...)
 		}
 		have, ok := p.managed[m.ID]
+		if errors.Is(err, storage.ErrUnavailable) {
+			if whole = false; ok {
+				raw, err = have.method, nil
+			}
+		}
 		if err == nil && (!ok || !bytes.Equal(have.method, raw)) {
 			changed = true
 			have = managedProvider{method: raw, doubts: doubts(&m)}
 			have.Provider, err = p.make(&m, kept)
 		}
 		if err != nil {
-			p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
-			changed, failed[m.ID] = true, err
+			if was := p.failed[m.ID]; was == nil || was.Error() != err.Error() {
+				p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
+				changed = true
+			}
+			failed[m.ID] = err
 			continue
 		}
 		now[m.ID] = have
@@ -274,6 +284,7 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 		p.version++
 	}
 	p.managed, p.failed, p.list = now, failed, list
+	return whole
 }
 
 func sameProvider(a, b federation.Provider) bool {

@@ -2,11 +2,15 @@ package provider_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,8 +20,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp/kerberos/kerberostest"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -114,4 +121,95 @@ func TestTryWhatIsNotAdded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// faulty is a store that cannot be read for a while.
+type faulty struct {
+	storage.Store
+	down atomic.Bool
+}
+
+func (f *faulty) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if f.down.Load() {
+		return storage.ErrUnavailable
+	}
+	return f.Store.View(ctx, fn)
+}
+
+// TestStorageFailsAtAChange: a login method whose keytab cannot be read when the configuration changes stays as it was,
+// and is renewed once storage answers. A new one comes then.
+func TestStorageFailsAtAChange(t *testing.T) {
+	t.Parallel()
+	memory, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() }) //nolint:errcheck // a memory store
+	store := &faulty{Store: memory}
+	ring, err := secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := func(ids ...string) string {
+		var list []string
+		for _, id := range ids {
+			list = append(list, `{"id":"`+id+`","name":"`+strings.Join(ids, " and ")+`","type":"KERBEROS","enabled":true,"removable":true,`+
+				`"kerberos_attributes":{"keytab_id":"tickets"}}`)
+		}
+		return `"login_methods":{"login_methods":[` + strings.Join(list, ",") + `]}`
+	}
+	keytab := base64.StdEncoding.EncodeToString(kerberostest.Keytab(t, "HTTP/auth.example.com"))
+	config, err := settings.New(t.Context(), settings.Config{
+		Verify: func(settings.LoginMethod) error { return nil },
+		Bootstrap: []byte(`{"key_pairs":[{"name":"tickets","key_type":"KEYTAB","private_key":"` + keytab + `","public_key":""}],` +
+			methods("desk") + `}`),
+	}, settings.Deps{Store: store, Keyring: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.ErrorLevel)
+	m := provider.NewManager(provider.Deps{
+		Issuer: "https://auth.example.com", File: provider.NewSet(caddy.ModuleMap{}), Store: store, Config: config, Log: zap.New(core),
+	})
+	t.Cleanup(m.Close)
+	current := func() *settings.Units {
+		t.Helper()
+		u, err := config.Current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	var version uint64
+	want := func(what string, u *settings.Units, names ...string) {
+		t.Helper()
+		list, v, err := m.Providers(t.Context(), u)
+		var got []string
+		for _, p := range list {
+			got = append(got, p.Name)
+		}
+		if err != nil || !slices.Equal(got, names) {
+			t.Errorf("%s: Providers = %q, %v, want %q", what, got, err, names)
+		}
+		version = v
+	}
+	want("at first", current(), "desk")
+	owner := settings.WithRights(t.Context(), settings.Owner)
+	if _, err := config.Import(owner, []byte(`{`+methods("desk", "hall")+`}`), audit.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	changed := current()
+	store.down.Store(true)
+	want("while storage fails", changed, "desk and hall")
+	before := version
+	want("while storage still fails", changed, "desk and hall")
+	if version != before || logs.Len() != 1 {
+		t.Errorf("while storage still fails: version %d after %d, log %v, want one entry", version, before, logs.All())
+	}
+	store.down.Store(false)
+	want("afterwards", changed, "desk and hall", "desk and hall")
+	before = version
+	if want("later", changed, "desk and hall", "desk and hall"); version != before || len(m.Warnings(t.Context())["hall"]) != 0 {
+		t.Errorf("later: version %d after %d, warnings %v", version, before, m.Warnings(t.Context()))
+	}
 }
