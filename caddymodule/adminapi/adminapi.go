@@ -42,7 +42,7 @@ func init() {
 }
 
 const (
-	// MaxBody is the maximum size of a request to the admin API, in bytes.
+	// MaxBody is the maximum size of a request to the admin API, in bytes, but for a whole configuration.
 	MaxBody       = 1 << 20
 	maxAdminDepth = 16 // how deep its objects and arrays nest
 )
@@ -70,8 +70,8 @@ func reading[T any](call func(i *Instance, r *http.Request, in T) (any, error)) 
 	}
 }
 
-// adminHandler serves one operation on the instance that is active now.
-func adminHandler(call adminCall) http.HandlerFunc {
+// adminHandler serves one operation, with a body of at most so many bytes, on the instance that is active now.
+func adminHandler(call adminCall, most int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		app, ok := activeApp()
 		if !ok && caddy.ActiveContext().Context == nil { // Caddy activates a configuration after its servers listen
@@ -92,7 +92,7 @@ func adminHandler(call adminCall) http.HandlerFunc {
 			writeAdmin(w, http.StatusUnsupportedMediaType, Refusal{err.Error()})
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:

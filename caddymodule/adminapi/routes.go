@@ -2,8 +2,11 @@ package adminapi
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // Routes implements caddy.AdminRouter: EVERY route under /gatehouse/ of Caddy's admin endpoint.
@@ -77,7 +80,11 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/key-pairs/rotate":          reading(adminRotateKeyPair),
 		"POST /gatehouse/tokens/revoke-all":         adminRevokeEverything,
 	} {
-		mux.HandleFunc(pattern, adminHandler(call))
+		most := int64(MaxBody)
+		if strings.HasPrefix(pattern, "POST /gatehouse/config/") {
+			most = settings.MaxConfiguration
+		}
+		mux.HandleFunc(pattern, adminHandler(call, most))
 	}
 	return []caddy.AdminRoute{{Pattern: "/gatehouse/", Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		mux.ServeHTTP(w, r)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
@@ -126,12 +125,15 @@ func readConfigFile(cmd *cobra.Command, file string) ([]byte, error) {
 	var raw []byte
 	var err error
 	if file == "-" {
-		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), adminapi.MaxBody))
+		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), settings.MaxConfiguration+1))
 	} else {
 		raw, err = os.ReadFile(file) //nolint:gosec // the caller's own path
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(raw) > settings.MaxConfiguration {
+		return nil, fmt.Errorf("%s is too large: at most %d bytes", file, settings.MaxConfiguration)
 	}
 	if line, err := strictjson.Fault(raw); err != nil {
 		return nil, fmt.Errorf("%s is not JSON: line %d: %w", file, line, err)

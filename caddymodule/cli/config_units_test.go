@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 func TestConfigurationByCommand(t *testing.T) {
@@ -52,6 +53,10 @@ func TestConfigurationByCommand(t *testing.T) {
 	s.Refused("features.nothing: unknown member", `{"features":{"nothing":true}}`, "config", "import", "-")
 	s.Refused("iDIN needs a contract", `{"login_methods":{"login_methods":[{"id":"p","type":"IDIN","enabled":true}]}}`, "config", "diff", "-")
 	s.Refused("is not JSON", `{`, "config", "import", "-")
+	s.Refused("too large: at most 16777216 bytes", strings.Repeat(" ", settings.MaxConfiguration+1), "config", "import", "-")
+	large := `{"features":{"nothing":"` + strings.Repeat("x", 2<<20) + `"}}` // more than other requests may have
+	s.Refused("features.nothing: unknown member", large, "config", "import", "-")
+	s.Refused("features.nothing: unknown member", large, "config", "diff", "-")
 	s.Refused("no such file", "", "config", "import", filepath.Join(t.TempDir(), "nothing"))
 }
 

@@ -121,7 +121,7 @@ type bundle struct {
 
 // postUnits serves POST /api/v2/config: all of the units in the body or none.
 func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) error {
-	body, err := jsonapi.Body(w, r, maxBody)
+	body, err := jsonapi.Body(w, r, MaxConfiguration)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -231,7 +233,11 @@ func TestBadBodies(t *testing.T) {
 				w.must(400, method, path, body)
 			}
 			w.must(415, method, path, good[op], "Content-Type", "text/plain")
-			w.must(413, method, path, `{"x":"`+strings.Repeat("x", 512<<10)+`"}`)
+			most := 512 << 10
+			if path == "/api/v2/config" {
+				most = settings.MaxConfiguration
+			}
+			w.must(413, method, path, `{"x":"`+strings.Repeat("x", most)+`"}`)
 			w.must(400, method, path, good[op]+"x")
 			if after := w.read("/api/v2/config"); after != before {
 				t.Errorf("something was stored:\n%s\n%s", before, after)
@@ -343,4 +349,29 @@ func TestReload(t *testing.T) {
 	if a := w.must(500, "POST", "/api/config/extension/reload", ""); strings.Contains(a.body, "passwd") {
 		t.Errorf("the answer tells of the file: %s", a.body)
 	}
+}
+
+// TestLargeConfiguration: what the API answers can be sent back, although it is larger than the body of one unit can be.
+func TestLargeConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	texts := map[string]string{}
+	for i := range 300 {
+		texts[fmt.Sprintf("of.an.application.%d", i)] = strings.Repeat("x", 1000)
+	}
+	for _, unit := range []map[string]any{
+		{"custom_messages": map[string]any{"default": texts, "locales": map[string]any{}}},
+		{"messages": map[string]any{"nl": texts}},
+	} {
+		raw, err := json.Marshal(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.must(204, "POST", "/api/v2/config", string(raw))
+	}
+	export, err := w.service.Export(t.Context())
+	if err != nil || len(export) <= 512<<10 {
+		t.Fatalf("Export = %d bytes, %v", len(export), err)
+	}
+	w.must(204, "POST", "/api/v2/config", string(export))
 }
