@@ -295,8 +295,8 @@ func TestCertificateExpiry(t *testing.T) {
 	}
 }
 
-// TestExpiredCertificateStays: a stored certificate that expires blocks no change of anything else, and comes along with
-// a whole configuration. Another one that has expired does not take its place.
+// TestExpiredCertificateStays: a stored certificate that expires blocks no change of anything else, and comes along
+// with a whole configuration. Another one that has expired does not take its place.
 func TestExpiredCertificateStays(t *testing.T) {
 	t.Parallel()
 	c, m := newCertificates(t), material()
@@ -321,7 +321,8 @@ func TestExpiredCertificateStays(t *testing.T) {
 			t.Errorf("Import(%s) = %v", name, err)
 		}
 	}
-	if list, err := elsewhere.service.KeyPairs().Expiries(t.Context()); err != nil || len(list) != 2 || list[0].Name != "partner" || !list[0].Over {
+	list, err := elsewhere.service.KeyPairs().Expiries(t.Context())
+	if err != nil || len(list) != 2 || list[0].Name != "partner" || !list[0].Over {
 		t.Errorf("Expiries after the import = %+v, %v, want the expired one", list, err)
 	}
 	other := pairOf("partner", "CERTIFICATE", "", certOf(m.other, c.now))

@@ -104,8 +104,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRotationAcrossCertificates: the next and the former keys keep their form when the pair in use gets a certificate or
-// loses it in the middle of a rotation.
+// TestRotationAcrossCertificates: the next and the former keys keep their form when the pair in use gets a certificate
+// or loses it in the middle of a rotation.
 func TestRotationAcrossCertificates(t *testing.T) {
 	t.Parallel()
 	m := material()
@@ -126,6 +126,9 @@ func TestRotationAcrossCertificates(t *testing.T) {
 					t.Errorf("%s: certificates = %t and %t, want %t and %t", what, now.Certificate != nil, other.Certificate != nil, mine, theirs)
 				}
 				is, err := pairs.Rotation(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
 				for kind, part := range map[bool]*keystore.PublicPart{mine: is.Current, theirs: cmp.Or(is.Next, is.Former)} {
 					raw, _ := base64.StdEncoding.DecodeString(part.PublicKey)
 					if bytes.Contains(raw, []byte("BEGIN CERTIFICATE")) != kind || part.NotAfter.IsZero() == kind {

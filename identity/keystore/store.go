@@ -260,8 +260,8 @@ func (s *Service) newChange(ctx context.Context, by audit.Actor, pairs ...*candi
 
 // Prepare checks the key pairs of a whole configuration. One with the id of a stored pair replaces it; so does one
 // without an id that has the name of a stored pair. Others are added, under their id where they have one, so an export
-// can be imported elsewhere: also if their certificates have expired meanwhile, which ReportExpiries tells. path is that
-// of their array in the body.
+// can be imported elsewhere: also if their certificates have expired meanwhile, which ReportExpiries tells. path is
+// that of their array in the body.
 func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by audit.Actor) (*Change, error) {
 	if len(in) > maxKeyPairs {
 		return nil, invalid(path, coded.Errorf("entries", "max", "has more than %d key pairs", maxKeyPairs))

@@ -135,7 +135,8 @@ func (s *Service) CoupleProved(tx storage.Tx, providerID string, id *idp.Identit
 	return IdentitiesOf.Put(tx, storage.Key(personID, providerID, key), struct{}{}, time.Time{})
 }
 
-// refuseTaken returns ErrCoupled if an identity is that of someone else, where one of both is known only by its subject.
+// refuseTaken returns ErrCoupled if an identity is that of someone else, where one of both is known only by its
+// subject.
 func refuseTaken(tx storage.Tx, providerID string, id *idp.Identity, personID string) error {
 	keys := []string{AnyIssuerKey(providerID, id.Subject)}
 	if id.Issuer == "" {

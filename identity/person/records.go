@@ -25,7 +25,7 @@ var (
 	EmailIndex         = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and attribute -> identity
-	externalSubjects   = storage.NewTable[struct{}]("identity_external_subject")         // provider, hash of subject, hash of issuer and subject
+	externalSubjects   = storage.NewTable[struct{}]("identity_external_subject")         // provider, hash of subject, the other hash
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
 	configured         = storage.NewTable[configuredRecord]("identity_configured")       // person id; those of the configuration
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id

@@ -18,7 +18,8 @@ const (
 	apiName = "configuration"
 	// maxBody is the size in bytes of a body.
 	maxBody = 512 << 10
-	// MaxConfiguration is the size in bytes of a whole configuration with its key pairs: more than all units at their limits.
+	// MaxConfiguration is the size in bytes of a whole configuration with its key pairs: more than all units at their
+	// limits.
 	MaxConfiguration = 16 << 20
 	// maxPathPart bounds the bytes of a segment of a path.
 	maxPathPart = 256

@@ -351,7 +351,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestLargeConfiguration: what the API answers can be sent back, although it is larger than the body of one unit can be.
+// TestLargeConfiguration: what the API answers can be sent back, although it is larger than the body of one unit can
+// be.
 func TestLargeConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
