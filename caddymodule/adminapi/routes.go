@@ -81,7 +81,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/revoke-all":         adminRevokeEverything,
 	} {
 		most := int64(MaxBody)
-		if strings.HasPrefix(pattern, "POST /gatehouse/config/") {
+		if strings.Contains(pattern, "/gatehouse/config/") {
 			most = settings.MaxConfiguration
 		}
 		mux.HandleFunc(pattern, adminHandler(call, most))
