@@ -205,7 +205,8 @@ func clientFields(v *layout.Visit) (out []clientField) {
 	if v.Role == layout.Owner {
 		out = append(out, wordField("second_factor",
 			[]string{"", authn.SecondFactorWhenSetUp, authn.SecondFactorAlways, authn.SecondFactorOnDemand},
-			func(c *client.Client) *string { return &c.SecondFactor }))
+			func(c *client.Client) *string { return &c.SecondFactor }),
+			listField("idps", false, func(c *client.Client) *[]string { return &c.IDPs }))
 	}
 	return out
 }

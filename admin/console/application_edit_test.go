@@ -114,6 +114,8 @@ func TestApplicationsAreEdited(t *testing.T) {
 			"initiate_login_uri", "https://wiki.example.com/in",
 			func(c clientstore.Info) bool { return c.InitiateLoginURI == "https://wiki.example.com/in" },
 		},
+		{"idps", "identity declared", func(c clientstore.Info) bool { return slices.Equal(c.IDPs, []string{"identity", "declared"}) }},
+		{"idps", "", func(c clientstore.Info) bool { return slices.Equal(c.IDPs, []string{"identity"}) }},
 		{"second_factor", "always", func(c clientstore.Info) bool { return c.SecondFactor == "always" }},
 	} {
 		before := len(h.allEvents(t.Context()))

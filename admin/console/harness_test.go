@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/keys/keystest"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -173,7 +174,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	}}, APIClients: []*client.APIClient{{
 		ID: "billing", Secrets: []secret.String{secret.New(strings.Repeat("planted", 6))},
 		APIs: []string{"events", "introspection"},
-	}}}, authz.Deps{
+	}}, Providers: []clientstore.Provider{{ID: "declared"}}}, authz.Deps{
 		Store: h.store, Keys: signing, Keyring: keyring, Hasher: hasher, Events: events, Auth: h.id, Subjects: h.id.Subjects(), Passwords: h.id,
 		Pages: pages, Log: zap.NewNop(), Now: h.clock.Now,
 		Called: h.counts.Called, ClientCalled: h.counts.ClientCalled, Origin: audit.PeerOrigin,

@@ -119,6 +119,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"default_scopes":                    func(to, from *authzclient.Client) { to.DefaultScopes = from.DefaultScopes },
 	"audiences":                         func(to, from *authzclient.Client) { to.Audiences = from.Audiences },
 	"groups":                            func(to, from *authzclient.Client) { to.Groups = from.Groups },
+	"idps":                              func(to, from *authzclient.Client) { to.IDPs = from.IDPs },
 	"consent":                           func(to, from *authzclient.Client) { to.Consent = from.Consent },
 	"auth_method":                       func(to, from *authzclient.Client) { to.AuthMethod = from.AuthMethod },
 	"certificate_subject":               func(to, from *authzclient.Client) { to.CertificateSubject = from.CertificateSubject },

@@ -37,6 +37,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
 	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")
 	f.StringSliceVar(&c.Groups, "groups", nil, "The groups of which a person must be in one to use it")
+	f.StringSliceVar(&c.IDPs, "idps", nil, "The identity providers that people can sign in by, identity is Gatehouse's own (default: identity)")
 	f.StringVar(&c.Consent, "consent", "", "on, off or always")
 	f.StringVar(&c.AuthMethod, "auth-method", "",
 		"post (default: in the form or Basic credentials), basic, private_key_jwt, tls_client_auth or self_signed_tls_client_auth")
