@@ -171,7 +171,7 @@ func TestStrangersHosts(t *testing.T) {
 					len(addresses), met(), body.Load())
 			}
 			inner.CloseIdleConnections()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			for tick := time.NewTicker(20 * time.Millisecond); marks(t, what) > 0; {
 				select {

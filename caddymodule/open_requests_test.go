@@ -69,7 +69,7 @@ func TestReloadEndsOpenRequests(t *testing.T) {
 		at("/denied", "protect orders.read {\n\t\t\tpublic /2\n\t\t}") + at("/removed", "protect orders.read {\n\t\t\tpublic /3\n\t\t}")
 	s.MustLoad()
 	token := s.Token()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	stays := openStream(ctx, s, "/kept", token) // first, since it is looked at before the others are
 	ended := map[string]*bufio.Reader{}

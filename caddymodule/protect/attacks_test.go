@@ -479,7 +479,7 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			}
 		}
 		g.fake.set(func() {
-			if n := g.fake.asked - before; n != 1000 {
+			if n := g.fake.asked - before; n < 1000 { // a request that lasts is looked up again
 				t.Errorf("%d look-ups for 1000 requests: something is remembered", n)
 			}
 			g.fake.tokens[late] = person(1)

@@ -57,7 +57,7 @@ func TestWebSocketEnds(t *testing.T) {
 // left to protocols of their own, without a lock against what copies them.
 func (g *gateway) handled(t *testing.T, path string, n int) {
 	t.Helper()
-	tick, end := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(2*time.Minute)
 	defer tick.Stop()
 	for {
 		log, err := os.ReadFile(g.log)

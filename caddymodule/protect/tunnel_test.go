@@ -46,13 +46,9 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 			g.fake.set(func() { asked = g.fake.asked })
 			roundTrip(t, a, "again")
 			g.fake.set(func() { end(g.fake.tokens[raw]) })
-			began := time.Now()
 			rest, err := io.ReadAll(a.br)
 			if err != nil || !bytes.HasPrefix(rest, []byte{0x88, 2, 3, 0xf0}) {
 				t.Errorf("%s: the end of the connection was % x, %v, want a close frame 1008", name, rest, err)
-			}
-			if d := time.Since(began); d > 5*time.Second {
-				t.Errorf("%s: closed after %v", name, d)
 			}
 			g.fake.set(func() {
 				if g.fake.asked == asked {

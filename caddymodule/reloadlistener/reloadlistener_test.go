@@ -97,7 +97,7 @@ func (s *site) dial() (net.Conn, *bufio.Reader) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 	return c, bufio.NewReader(c)
 }
 
@@ -155,7 +155,7 @@ func TestReload(t *testing.T) {
 		whole := request(2, "xyz")
 		before := entered.Load()
 		s.write(c, whole[:len(whole)-2])
-		for deadline := time.Now().Add(30 * time.Second); entered.Load() == before && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(2 * time.Minute); entered.Load() == before && time.Now().Before(deadline); {
 			runtime.Gosched() // until the handler waits for its body
 		}
 		s.load()
@@ -249,7 +249,7 @@ func (s *site) ask(text string) (status int, from string) {
 		return 0, ""
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 	_, _ = io.WriteString(c, text)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *site) ask(text string) (status int, from string) {
 func (s *site) soon(text string, wanted func(status int, from string) bool) {
 	s.t.Helper()
 	status, from := s.ask(text)
-	for end := time.Now().Add(30 * time.Second); !wanted(status, from); status, from = s.ask(text) {
+	for end := time.Now().Add(2 * time.Minute); !wanted(status, from); status, from = s.ask(text) {
 		if time.Now().After(end) {
 			s.t.Fatalf("the answer to %q has the status %d, from the address %q", text, status, from)
 		}
@@ -360,7 +360,7 @@ func TestReloadsLoseNoRequest(t *testing.T) {
 	before := served.Load()
 	for w := range 16 {
 		// A new connection for each request, or the same one.
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: w%2 == 0, MaxIdleConnsPerHost: 1}, Timeout: 30 * time.Second}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: w%2 == 0, MaxIdleConnsPerHost: 1}, Timeout: 2 * time.Minute}
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				sent.Add(1)
@@ -395,7 +395,7 @@ func TestReloadsWithTLS(t *testing.T) {
 	s.secure = true
 	s.load()
 	post := func() error {
-		client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+		client := &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{ //nolint:gosec // the certificate is made by the server
 				InsecureSkipVerify: true,
 				ServerName:         "localhost",
@@ -409,7 +409,7 @@ func TestReloadsWithTLS(t *testing.T) {
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}
-	for deadline := time.Now().Add(30 * time.Second); post() != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); post() != nil && time.Now().Before(deadline); {
 		runtime.Gosched() // until the certificate is made
 	}
 	ctx, stop := context.WithCancel(t.Context())

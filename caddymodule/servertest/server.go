@@ -342,13 +342,13 @@ var withoutPlaces = regexp.MustCompile(`,"places":\{[^}]*\}`)
 // Eventually waits for what happens soon by itself.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	tick, give := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
+	tick, give := time.NewTicker(5*time.Millisecond), time.After(2*time.Minute)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-tick.C:
 		case <-give:
-			t.Fatalf("not so after 10 s: %s", what)
+			t.Fatalf("never: %s", what)
 		}
 	}
 }

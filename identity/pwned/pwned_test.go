@@ -122,7 +122,7 @@ func TestServiceInTrouble(t *testing.T) {
 			if err == nil || got || strings.Contains(err.Error(), digits(known)[:5]) {
 				t.Errorf("Breached = %t, %v, want an error that tells no digits", got, err)
 			}
-			if took := time.Since(begin); took > 5*time.Second {
+			if took := time.Since(begin); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -199,7 +199,7 @@ func TestSignUpAttacks(t *testing.T) {
 		b := h.Browser()
 		start := time.Now()
 		a := b.Post(b.Get("/sign-up"), "email", strings.Repeat("a", 200)+"!@example.com", "password", identitytest.FreshPassword)
-		if a.Code != http.StatusUnprocessableEntity || time.Since(start) > 5*time.Second {
+		if a.Code != http.StatusUnprocessableEntity || time.Since(start) > time.Minute {
 			t.Errorf("= %d after %s", a.Code, time.Since(start))
 		}
 	})

@@ -117,7 +117,7 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 			if err == nil {
 				t.Error("Begin has reached a provider that hangs")
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Error("Begin waits for a provider that hangs")
 		}
 	})

@@ -60,7 +60,7 @@ func TestHostileUsernamesAtOpenLDAP(t *testing.T) {
 				t.Fatalf("carol is %+v, %v", id, err)
 			}
 			p.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			judgeLog(t, l.Log(ctx))
 		})
@@ -102,7 +102,7 @@ func TestManySignInsAtOpenLDAP(t *testing.T) {
 			now, _ := l.Connections(t)
 			return now - before - 1 // the connection that has asked before
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		open := 1
 		for open > 0 && ctx.Err() == nil {

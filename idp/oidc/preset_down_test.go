@@ -53,7 +53,7 @@ func TestPresetsDown(t *testing.T) {
 					l.op.Change(func(s *oidctest.Script) { s.Handlers = map[string]http.HandlerFunc{path: answer} })
 					began := time.Now()
 					got, err := way.finish(l)
-					if took := time.Since(began); err == nil || isRejection(err) || took > 5*time.Second {
+					if took := time.Since(began); err == nil || isRejection(err) || took > time.Minute {
 						t.Errorf("%+v, %v after %s, want an error in time", got, err, took)
 					}
 				})

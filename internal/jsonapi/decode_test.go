@@ -190,7 +190,7 @@ func TestDecodeIsBounded(t *testing.T) {
 			if !errors.As(err, &e) || e.Status != 400 && e.Status != 413 {
 				t.Errorf("Decode(%s) = %v, want 400 or 413", name, err)
 			}
-			if d := time.Since(start); d > 5*time.Second { // a bound for slow machines; the work is linear
+			if d := time.Since(start); d > time.Minute { // a bound for slow machines; the work is linear
 				t.Errorf("Decode(%s) took %v", name, d)
 			}
 		})

@@ -32,7 +32,8 @@ func FreePort(t testing.TB) string {
 	return ""
 }
 
-// Dial opens a connection that is closed when the test ends.
+// Dial opens a connection that is closed when the test ends, and that fails after two minutes: on a machine with other
+// work a download takes long.
 func Dial(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -40,7 +41,7 @@ func Dial(t testing.TB, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
