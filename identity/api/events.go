@@ -114,7 +114,7 @@ func readQuery(raw string) (q audit.Query, err error) {
 			return q, badQuery(name + " is there twice")
 		}
 	}
-	q.Person, q.Actor = fold(values.Get("userId")), values.Get("actor")
+	q.Person, q.Actor = fold(values.Get("userId")), fold(values.Get("actor"))
 	if q.Person == "" && q.Actor == "" {
 		return q, noIDs()
 	}

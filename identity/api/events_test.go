@@ -44,6 +44,7 @@ func TestEventsTable(t *testing.T) {
 		{"by a person as actor", "GET", "actor=" + ann + "&limit=10&offset=0", nil, 200, 0, 1},
 		{"both must match", "GET", "userId=" + bob + "&actor=ops&limit=10&offset=0", nil, 200, 0, 1},
 		{"person id in upper case", "GET", "userId=" + strings.ToUpper(ann) + "&limit=10&offset=0", nil, 200, 0, 3},
+		{"actor in upper case", "GET", "actor=" + strings.ToUpper(ann) + "&limit=10&offset=0", nil, 200, 0, 1},
 		{"an empty id is ignored when the other is set", "GET", "userId=&actor=ops&limit=10&offset=0", nil, 200, 0, 4},
 		{"a parameter that is not known", "GET", "userId=" + ann + "&limit=10&offset=0&_=7", nil, 200, 0, 3},
 		{"an unknown person", "GET", "userId=nobody&limit=10&offset=0", nil, 200, 0, 0},
