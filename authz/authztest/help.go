@@ -304,6 +304,10 @@ func ChangeClient(c *authz.Config, id string, change func(*client.Client)) {
 	for i, old := range c.Clients {
 		if old.ID == id {
 			next := *old
+			if old.Exchange != nil { // which tests that run at the same time share
+				exchange := *old.Exchange
+				next.Exchange = &exchange
+			}
 			change(&next)
 			c.Clients[i] = &next
 		}
