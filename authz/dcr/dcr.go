@@ -248,6 +248,9 @@ func (s *Service) change(r *http.Request, id, hash string, reg *clientstore.Regi
 		return m, err
 	}
 	c.AuthMethod = reg.Client.AuthMethod
+	if c.Sector() != reg.Client.Sector() { // it would learn by which name clients of that host know the people of its tokens
+		return m, invalidMetadata("the host of the redirect_uris of a pairwise client cannot change, nor whether it is pairwise")
+	}
 	said, err := json.Marshal(m)
 	if err != nil {
 		return m, oauth.ServerError(err)

@@ -139,6 +139,22 @@ func TestManagementAttacks(t *testing.T) {
 			t.Errorf("refusals tell clients apart: %v", refusals)
 		}
 	})
+	t.Run("attack 463: the people of another sector", func(t *testing.T) {
+		const metadata = `"redirect_uris":["https://%s/cb"],"subject_type":"%s","token_endpoint_auth_method":"none"`
+		got := authztest.MustRegister(t, h, "{"+fmt.Sprintf(metadata, "evil.example", "pairwise")+"}")
+		id, _ := got["client_id"].(string)
+		for _, to := range []struct {
+			host, kind string
+			status     int
+		}{{"clinic.example", "pairwise", 400}, {"evil.example", "public", 400}, {"evil.example", "pairwise", 200}} {
+			res := h.Do(http.MethodPut, "/oauth/register?client_id="+url.QueryEscape(id),
+				`{"client_id":"`+id+`",`+fmt.Sprintf(metadata, to.host, to.kind)+"}",
+				"Authorization", "Bearer "+got["registration_access_token"].(string), "Content-Type", "application/json")
+			if res.Status != to.status {
+				t.Errorf("PUT with %s at %s = %d %s, want %d", to.kind, to.host, res.Status, res.Body, to.status)
+			}
+		}
+	})
 	t.Run("peer 38: a change beyond the policy", func(t *testing.T) {
 		if res := do(http.MethodPut, id, token); res.Status != http.StatusOK || res.JSON()["scope"] != "openid" ||
 			fmt.Sprint(res.JSON()["grant_types"]) != "[authorization_code]" {

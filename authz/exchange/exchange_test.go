@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -360,6 +361,17 @@ func TestExchangeAttacks(t *testing.T) {
 	authztest.Attack(t, "attack 459: a token with a usage limit", func(t *testing.T, h *authztest.Harness) {
 		limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		refused(t, h, "its exchange", "api", "invalid_request", authztest.ExchangeForm(limited))
+		id := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").ID
+		asked := authztest.ExchangeForm(id, "subject_token_type", authztest.TokenType+"id_token")
+		for _, scope := range []string{"orders.read", ""} {
+			asked.Set("scope", scope)
+			if scope == "" {
+				asked.Del("scope")
+			}
+			if res := h.Token("api", asked); res.Status == http.StatusOK && strings.Contains(fmt.Sprint(res.JSON()["scope"]), "orders.read") {
+				t.Errorf("the ID token of the same sign-in gives a token without a limit for %q: %s", scope, res.Body)
+			}
+		}
 	}, authztest.WithExchangers(),
 		authztest.WithConfig(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} }))
 }
@@ -399,6 +411,17 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	}
 	if act, _ := h.Introspect(text).JSON()["act"].(map[string]any); act["sub"] != adminSite {
 		t.Errorf("act of another site = %v, want %s", act, adminSite)
+	}
+	// The key that has signed it may be known to others.
+	raw, _, _ := strings.Cut(up, ".")
+	head, err := base64.RawURLEncoding.DecodeString(raw)
+	var header struct{ Kid string }
+	if err := errors.Join(err, json.Unmarshal(head, &header), h.Server().RetireKey(t.Context(), header.Kid, authztest.Admin)); err != nil {
+		t.Fatal(err)
+	}
+	retired := up
+	if up = of(shop.Access); up == retired {
+		t.Error("attack: a token that a retired key has signed is sent again")
 	}
 	h.Clock.Advance(14*time.Minute + 30*time.Second)
 	if of(shop.Access) != up {

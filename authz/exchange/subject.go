@@ -132,12 +132,18 @@ func (s *service) ofRefresh(tx storage.Tx, x *request) (*subject, error) {
 		return nil, refuse(errInactive)
 	}
 	return &subject{
-		from: x.Client.ID, scope: scope, details: s.deps.Clients.StillDetailed(x.Client, g.AuthorizationDetails),
+		from: x.Client.ID, scope: s.unlimited(scope), details: s.deps.Clients.StillDetailed(x.Client, g.AuthorizationDetails),
 		ends: g.ExpiresAt, access: token.Access{
 			GrantID: id, Subject: g.Subject, Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, SessionID: g.SessionID, Provider: g.Provider,
 			References: g.References,
 		},
 	}, nil
+}
+
+// unlimited are the scopes without a usage limit. A token of a person that can be exchanged again and again would have
+// the number of uses each time.
+func (s *service) unlimited(scope []string) []string {
+	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return s.deps.Clients.UsageLimit([]string{name}) > 0 })
 }
 
 // ofIDToken: an ID token says who signed in, and no scopes. It is worth something while that session lives, and no more
@@ -168,7 +174,7 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 	si := token.NewSignIn(&session.Result)
 	si.Level = min(si.Level, token.ACRLevel(x.id.ACR)) // the session may have become stronger since
 	return &subject{
-		from: x.id.Audience, scope: s.deps.Clients.StillGiven(st.Client, scope, &st.Subject, x.Now), ends: ends,
+		from: x.id.Audience, scope: s.unlimited(s.deps.Clients.StillGiven(st.Client, scope, &st.Subject, x.Now)), ends: ends,
 		access: token.Access{
 			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider,
 			References: si.References,

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func NewUpstream(deps Deps, now func() time.Time) *Upstream {
 // the token that it came from. Errors: ErrLimited, ErrEnded.
 func (u *Upstream) Token(ctx context.Context, text, audience, site string, from audit.Origin) (string, error) {
 	now := u.now().UTC()
-	question := depcache.KeyOf(0, site+" "+audience+" "+text)
+	question := depcache.KeyOf(0, strconv.FormatUint(u.deps.Tokens.KeysVersion(), 10)+" "+site+" "+audience+" "+text)
 	u.mu.Lock()
 	s, found := u.known[question]
 	u.mu.Unlock()
