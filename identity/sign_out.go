@@ -18,6 +18,8 @@ import (
 
 const (
 	signOutPath = "/sign-out"
+
+	askedField = "asked" // of the form of the page that asks, whose policy lets its answer lead to another host
 )
 
 // SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is one of our
@@ -92,7 +94,7 @@ func (s *Service) showSignOut(q *webflow.Request) error {
 	}
 	after, action := afterSignOut(q)
 	s.pages.Render(q.W, q.Request, web.View{Template: "sign_out", Client: authn.Client{Targets: webflow.TargetsOf(after)}, Data: web.SignOut{
-		Action: action, CSRF: csrf, Account: q.SignIn.Person.Username, Cancel: "/account",
+		Action: action, CSRF: csrf, Account: q.SignIn.Person.Username, Cancel: "/account", Hidden: map[string]string{askedField: "yes"},
 	}})
 	return nil
 }
@@ -131,7 +133,9 @@ func (s *Service) signOutBrowser(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(frames) > 0 {
+	// Browsers would not follow a form of another page to another host.
+	stays := via == "" && q.Method == http.MethodPost && q.PostFormValue(askedField) == "" && len(webflow.TargetsOf(after)) > 0
+	if len(frames) > 0 || stays {
 		s.pages.Render(q.W, q.Request, web.View{Template: "signed_out", Data: web.SignedOut{
 			Frames: frames, Continue: cmp.Or(via, after), GoOn: via != "" || after != "",
 		}})

@@ -115,8 +115,27 @@ func TestRedirects(t *testing.T) {
 
 			ask := b.Get("/sign-out")
 			wantPolicy(t, ask, tt.wantLogout)
-			if to := b.Post(ask).Header().Get("Location"); to != tt.wantLogout || b.Session() != "" {
+			if to := b.Post(ask, "asked", "yes").Header().Get("Location"); to != tt.wantLogout || b.Session() != "" {
 				t.Errorf("after sign-out the browser is sent to %q, want %q", to, tt.wantLogout)
+			}
+
+			// The button on every page, whose policy knows nothing of where it leads.
+			c := h.Browser()
+			c.SignIn(identitytest.Demo, identitytest.DemoPassword)
+			_, button, _ := strings.Cut(c.Get("/account").Body.String(), `action="/sign-out"`)
+			_, button, _ = strings.Cut(button, `value="`)
+			csrf, _, _ := strings.Cut(button, `"`)
+			a = c.Do(http.MethodPost, "/sign-out", url.Values{"csrf": {csrf}}.Encode())
+			leads, err := url.Parse(tt.wantLogout)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case c.Session() != "":
+				t.Error("the button of a page does not sign out")
+			case leads.Host == "" && a.Header().Get("Location") != tt.wantLogout:
+				t.Errorf("the button leads to %q, want %q", a.Header().Get("Location"), tt.wantLogout)
+			case leads.Host != "" && (a.Code != http.StatusOK || a.Header().Get("Refresh") != "3; url="+tt.wantLogout):
+				t.Errorf("the button = %d, Refresh %q, want a page that leads to %s", a.Code, a.Header().Get("Refresh"), tt.wantLogout)
 			}
 			h.CheckInvariants()
 		})
@@ -169,7 +188,7 @@ func TestRedirectParameter(t *testing.T) {
 			if to := b.Do(http.MethodGet, "/sign-in"+query, "").Header().Get("Location"); to != tt.want {
 				t.Errorf("/sign-in%s of who is signed in leads to %q, want %q", query, to, tt.want)
 			}
-			if to := b.Post(b.Get("/sign-out" + query)).Header().Get("Location"); to != tt.want {
+			if to := b.Post(b.Get("/sign-out"+query), "asked", "yes").Header().Get("Location"); to != tt.want {
 				t.Errorf("/sign-out%s leads to %q, want %q", query, to, tt.want)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy(v, scripts))
-	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
+	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.ContinueURL() != "" {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
 	if d, ok := v.Data.(SigningOut); ok {

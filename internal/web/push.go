@@ -39,13 +39,16 @@ type Push struct {
 	Set    string
 }
 
-// OpenURL is the link that opens the app. Browsers know no such scheme, so templates would not let it pass.
-func (p Push) OpenURL() template.URL {
-	u, err := url.Parse(p.Open)
-	if err != nil || u.Scheme == "" || u.Scheme != "https" && u.Scheme != "http" && !isTarget(u.Scheme+":") {
+// OpenURL is the link that opens the app.
+func (p Push) OpenURL() template.URL { return linkTo(p.Open) }
+
+// linkTo returns a link that can lead to an app. Browsers know no such scheme, so templates would not let it pass.
+func linkTo(to string) template.URL {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" && u.Scheme != "https" && u.Scheme != "http" && !isTarget(u.Scheme+":") {
 		return ""
 	}
-	return template.URL(p.Open) //nolint:gosec // G203: its scheme runs nothing in the page
+	return template.URL(to) //nolint:gosec // G203: its scheme runs nothing in the page
 }
 
 // PushFact is a name and a value. Label is a message.

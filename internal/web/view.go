@@ -1,6 +1,7 @@
 package web
 
 import (
+	"html/template"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/authn"
@@ -226,6 +227,9 @@ type SignedOut struct {
 	// Apps are those that have not confirmed the sign-out.
 	Apps []SigningOutApp
 }
+
+// ContinueURL is the link, which can lead back to an app.
+func (s SignedOut) ContinueURL() template.URL { return linkTo(s.Continue) }
 
 // SigningOut is the data of signing_out: it loads the URL of each application in a frame, and goes to End after a few
 // seconds, whatever they do.

@@ -340,6 +340,7 @@ func TestTextsAreText(t *testing.T) {
 			}},
 			{Template: "sign_out", Data: web.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
 			{Template: "signed_out", Data: web.SignedOut{Continue: "javascript:alert(1)"}},
+			{Template: "signed_out", Data: web.SignedOut{Continue: "JavaScript:alert(1)", GoOn: true}},
 		} {
 			body := render(p, v).Body.String()
 			if strings.Contains(withoutOurs(body), "<script") || strings.Contains(body, "<img src=x") || strings.Contains(body, `="javascript:`) {
