@@ -55,12 +55,8 @@ func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username st
 	now := s.deps.Now()
 	subject := counterOf(a.ID)
 	if a.ID == "" {
-		// An unknown username is counted like a known one, in the form in which it would be compared.
-		folded, err := person.Fold(username)
-		if err != nil {
-			folded = username
-		}
-		subject = "name:" + secret.Hash(folded)
+		// An unknown username is counted like a known one: all its spellings are one.
+		subject = "name:" + secret.Hash(s.deps.Person.FoldTyped(username))
 	}
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		at = Attempt{}

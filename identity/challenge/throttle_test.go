@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -101,6 +102,21 @@ func TestThrottle(t *testing.T) {
 		}
 		if a := b.Try("nobody", "x"); a.Code != http.StatusTooManyRequests {
 			t.Errorf("sixth try of nobody: status %d, want 429 as for anybody", a.Code)
+		}
+	})
+	t.Run("attack 222: with the default partition and without, whether the person exists or not", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{identitytest.Demo, "nobody"} {
+			h := identitytest.New(t, func(c *identity.Config) { c.Partitions.On = true })
+			b := h.Browser()
+			for _, spelling := range []string{name, `default\` + name, `Default\ ` + name, ` default\` + strings.ToUpper(name), name + " "} {
+				if a := b.Wrong(spelling, 1); a.Code != http.StatusUnprocessableEntity {
+					t.Errorf("%q: status %d, want 422", spelling, a.Code)
+				}
+			}
+			if a := b.Wrong(name, 1); a.Code != http.StatusTooManyRequests {
+				t.Errorf("sixth try of %s: status %d, want 429", name, a.Code)
+			}
 		}
 	})
 	t.Run("attack 223: strangers cannot keep a person out", func(t *testing.T) {

@@ -43,16 +43,13 @@ func (d *decoys) learn(phc string) {
 	d.kind[kind] = phc
 }
 
-// of returns the hash for an unknown username. Empty: a hash of this service. A new kind changes the choice only for
-// the names that get the new kind.
+// of returns the hash for an unknown username, in the form of FoldTyped. Empty: a hash of this service. A new kind
+// changes the choice only for the names that get the new kind.
 func (d *decoys) of(name string) (phc string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if len(d.kind) == 0 {
 		return ""
-	}
-	if folded, err := Fold(name); err == nil {
-		name = folded
 	}
 	most := secret.MAC(d.key, "", name)
 	for kind, hash := range d.kind {

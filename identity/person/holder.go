@@ -35,7 +35,7 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 		return err
 	})
 	if a.PHC == "" {
-		a.decoy = s.decoys.of(username)
+		a.decoy = s.decoys.of(s.FoldTyped(username))
 	}
 	s.decoys.learn(a.PHC)
 	return a, err
@@ -54,7 +54,7 @@ func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error)
 		return err
 	})
 	if a.PHC == "" {
-		a.decoy = s.decoys.of(a.Person.Username)
+		a.decoy = s.decoys.of(s.FoldTyped(a.Person.Username))
 	}
 	return a, err
 }

@@ -67,6 +67,20 @@ func (s *Service) SplitName(typed string) (partition, username string, ok bool) 
 	return partition, username, authn.CheckPartition(partition) == nil
 }
 
+// FoldTyped returns the form of an entered name or address by which attempts and requests are counted. All spellings of
+// a name have the same form, with the default partition and without.
+func (s *Service) FoldTyped(typed string) string {
+	partition, name, _ := s.SplitName(typed)
+	folded, err := Fold(name)
+	if err != nil {
+		folded = FoldEmail(strings.TrimSpace(name))
+	}
+	if partition == audit.DefaultPartition {
+		return folded
+	}
+	return partition + `\` + folded
+}
+
 // Place checks the partition of a new person, and returns n with its name filled in.
 func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	c := s.cfg.Partitions

@@ -63,16 +63,6 @@ func (s *Service) showForgotSent(q *webflow.Request) error {
 	})
 }
 
-// foldInput returns the input of a form in the form that is compared: all spellings of a name or an address are one.
-func (s *Service) foldInput(typed string) string {
-	partition, name, _ := s.deps.Person.SplitName(typed)
-	folded, err := person.Fold(name)
-	if err != nil {
-		folded = person.FoldEmail(strings.TrimSpace(name))
-	}
-	return storage.Key(partition, folded)
-}
-
 // sendResets sends a link for a new password to the persons that the username or address belongs to. For an unknown one
 // the same work is done, but the link never works and the notice is not sent. wait is how long nothing is accepted from
 // this address.
@@ -150,7 +140,7 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow string, e audit.Event, now time.Time) error {
 	holder := t.ID // of the link
 	if holder == "" {
-		holder = "name:" + secret.Hash(s.foldInput(typed))
+		holder = "name:" + secret.Hash(s.deps.Person.FoldTyped(typed))
 	}
 	wait, err := s.deps.Proof.CountRequest(tx, "reset-person", holder, resetsPerPerson, now)
 	if err != nil {

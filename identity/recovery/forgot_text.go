@@ -62,7 +62,7 @@ func (s *Service) sendTextReset(
 	if err != nil {
 		return 0, err
 	}
-	folded, now := s.foldInput(typed), s.deps.Now()
+	folded, now := s.deps.Person.FoldTyped(typed), s.deps.Now()
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		wait, err = s.deps.Proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 		if err != nil || wait > 0 {
