@@ -313,6 +313,7 @@ func TestLDIFOfDisabledAccounts(t *testing.T) {
 		"accountExpires: 132223104000000000":  "inactive",
 		"accountExpires: 2650467743990000000": "active, the end of the account on 9999-12-31 does not come",
 		"nsAccountLock: false":                "active",
+		"shadowExpire: 2000000\naccountExpires: 132223104000000000": "inactive",
 		"nsAccountLock: true":                 "inactive",
 		"loginDisabled: TRUE":                 "inactive",
 		"pwdAccountLockedTime: 000001010000Z": "inactive",

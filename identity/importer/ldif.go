@@ -281,15 +281,18 @@ func (e entry) isDisabled() bool {
 
 // ends returns when the account ends, if it does: in days since 1970 (shadow(5)), or as accountExpires of Active
 // Directory in units of 100 ns since 1601, where 0 and the largest number mean never.
+// The earlier one counts.
 func (e entry) ends() (at time.Time, limited bool) {
 	if days, err := strconv.ParseInt(e.first("shadowexpire"), 10, 32); err == nil && days >= 0 {
-		return time.Unix(days*86400, 0), true
+		at, limited = time.Unix(days*86400, 0), true
 	}
 	const epoch = 11_644_473_600 // seconds from 1601 to 1970
 	if n, err := strconv.ParseInt(e.first("accountexpires"), 10, 64); err == nil && n > 0 && n != math.MaxInt64 {
-		return time.Unix(n/1e7-epoch, 0), true
+		if end := time.Unix(n/1e7-epoch, 0); !limited || end.Before(at) {
+			at, limited = end, true
+		}
 	}
-	return at, false
+	return at, limited
 }
 
 // leaf is the first value of a distinguished name (RFC 4514), which names a group.
