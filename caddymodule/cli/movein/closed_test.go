@@ -64,6 +64,10 @@ func TestWhoMaySignInStaysLimited(t *testing.T) {
 		"oauth2-proxy, no addresses": {
 			OAuth2Proxy, "client_id = \"x\"\nprovider = \"github\"\nupstreams = [\"http://127.0.0.1:1\"]\n", "groups members", "", "email_domains",
 		},
+		"oauth2-proxy, an empty address": {
+			OAuth2Proxy, "client_id = \"x\"\nprovider = \"github\"\nemail_domains = [\"\"]\nupstreams = [\"http://127.0.0.1:1\"]\n",
+			"groups members", "", "email_domains",
+		},
 		"Authelia, no policy":              {Authelia, autheliaFile(""), "second_factor always", "groups", "two_factor"},
 		"Authelia, two factors":            {Authelia, autheliaFile("two_factor"), "second_factor always", "groups", ""},
 		"Authelia, one factor":             {Authelia, autheliaFile("one_factor"), "client app", "second_factor", ""},

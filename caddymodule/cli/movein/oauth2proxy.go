@@ -190,9 +190,9 @@ func (m *proxyMove) site() {
 		m.about("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+
 			"; put people into it (caddy gatehouse group), or name another one")
 	}
-	if len(groups) == 0 && file == "" && len(m.all("email_domains")) == 0 {
+	if len(groups) == 0 && len(domains) == 0 && !slices.Contains(m.all("email_domains"), "*") {
 		groups = []string{membersGroup}
-		m.about("email_domains", "is missing, and oauth2-proxy lets no one in without it: the site asks for the group "+membersGroup+
+		m.about("email_domains", "names no domain, and oauth2-proxy lets no one in without it: the site asks for the group "+membersGroup+
 			"; put people into it (caddy gatehouse group), or name another one")
 	}
 	if len(groups) > 0 {
