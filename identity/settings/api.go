@@ -21,7 +21,7 @@ const (
 	// MaxConfiguration is the size in bytes of a whole configuration with its key pairs: more than all units at their
 	// limits.
 	MaxConfiguration = 16 << 20
-	// maxPathPart bounds the bytes of a segment of a path.
+	// maxPathPart bounds the characters of a segment of a path, which the key of a message can have.
 	maxPathPart = 256
 )
 
@@ -115,7 +115,7 @@ func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
 	segments := strings.Split(u.EscapedPath(), "/")
 	for i, raw := range segments {
 		s, err := url.PathUnescape(raw)
-		if err != nil || len(raw) > maxPathPart || i > 0 && !isSegment(s) {
+		if err != nil || utf8.RuneCountInString(s) > maxPathPart || i > 0 && !isSegment(s) {
 			return nil, nil
 		}
 		segments[i] = s

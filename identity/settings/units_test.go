@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -190,6 +191,12 @@ func TestMerge(t *testing.T) {
 		t.Errorf("a batch does not merge per key: %+v", m)
 	}
 	w.must(204, "DELETE", "/api/v2/config/custom-messages/nl_NL_informal/sign_in.title", "")
+	key := strings.Repeat("é", 256) // the longest, of which each character is six in a path
+	w.must(204, "PUT", "/api/v2/config/custom-messages/nl/batch", `{"`+key+`":"4"}`)
+	w.must(204, "DELETE", "/api/v2/config/custom-messages/nl/"+url.PathEscape(key), "")
+	if m := w.units(w.service).CustomMessages; len(m.Locales["nl"]) != 3 {
+		t.Errorf("the message of a long key is not deleted: %+v", m)
+	}
 	w.must(204, "PUT", "/api/v2/config/custom-messages", `{"locales":{"fr":{"a":"b"}}}`)
 	if m := w.units(w.service).CustomMessages; len(m.Default) != 0 || len(m.Locales) != 1 {
 		t.Errorf("PUT does not replace all: %+v", m)
