@@ -181,7 +181,7 @@ type OIDCAttributes struct {
 	FrontChannelLogoutEnabled   bool           `json:"front_channel_logout_enabled"`
 	IDTokenEncryptionRequired   bool           `json:"id_token_encryption_required"`
 	UserInfoEncryptionRequired  bool           `json:"user_info_encryption_required"`
-	MetadataExpirationInSeconds int            `json:"metadata_expiration_time_in_seconds" check:"int,0,31536000"` // 0: the default
+	MetadataExpirationInSeconds int            `json:"metadata_expiration_time_in_seconds" check:"int,0,31622400"` // 0: the default
 	Scopes                      []string       `json:"scopes" check:"most,100,scope"`
 	Claims                      []string       `json:"claims" check:"most,100,text,256"`
 }
@@ -243,7 +243,7 @@ type ItsmeAttributes struct {
 	DiscoveryURL                string   `json:"discovery_url" check:"url"`
 	SecurityLevel               string   `json:"security_level" check:"enum,|BASIC|ADVANCED"`
 	FrontChannelLogoutEnabled   bool     `json:"front_channel_logout_enabled"`
-	MetadataExpirationInSeconds int      `json:"metadata_expiration_time_in_seconds" check:"int,0,31536000"`
+	MetadataExpirationInSeconds int      `json:"metadata_expiration_time_in_seconds" check:"int,0,31622400"`
 	Scopes                      []string `json:"scopes" check:"most,100,scope"`
 	Claims                      []string `json:"claims" check:"most,100,text,256"`
 }

@@ -429,6 +429,9 @@ func TestFixedLoginMethods(t *testing.T) {
 	post(400, `[{"id":"p","type":"SAML","name":"impossible","enabled":true,"saml_attributes":{"idp_metadata":"https://partner.example.com/metadata"}}]`)
 	post(400, `[{"id":"p","type":"SAML","saml_attributes":{"idp_metadata":"<!DOCTYPE x [<!ENTITY a \"b\">]><md:EntityDescriptor xmlns:md=\"urn:oasis:names:tc:SAML:2.0:metadata\"/>"}}]`)
 	post(400, `[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"signing_key_id":"nobody"}}]`)
+	// As long as the Caddyfile takes, since what is shown of its providers is sent back.
+	post(204, `[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"metadata_expiration_time_in_seconds":31622400}}]`)
+	post(400, `[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"metadata_expiration_time_in_seconds":31622401}}]`)
 	post(409, `[{"id":"directory","type":"KERBEROS","enabled":true}]`)
 	post(204, `[{"id":"directory","type":"KERBEROS","enabled":false,"removable":false},`+saml+`]`)
 	if got := fmt.Sprint(ids()); got != "[identityfalse directorytrue partnertrue edgefalse]" {
